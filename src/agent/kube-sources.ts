@@ -137,9 +137,9 @@ export function isKnown({
   return replica.synced || status.version !== '';
 }
 
-/** Returns the policy mode that is set for all nodes. */
-export function liveModeOf({ liveSettings }: Pick<KubeSources, 'liveSettings'>): string | undefined {
-  return liveSettings.replica.get(liveSettingsKey)?.policyMode;
+/** Returns the settings of all nodes; undefined if there are none. */
+export function liveSettingsOf({ liveSettings }: Pick<KubeSources, 'liveSettings'>): LiveSettings | undefined {
+  return liveSettings.replica.get(liveSettingsKey);
 }
 
 /**

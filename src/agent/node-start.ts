@@ -30,7 +30,7 @@ import type { Suspensions } from '../policy/controller/suspensions.ts';
 import { type OpenedDeniedLog, openDeniedLog } from '../policy/denied-log/open-denied-log.ts';
 import { PolicyRefusals } from '../policy/refusals/policy-refusals.ts';
 import { type NodeServices, openServices, type ServePorts } from '../services/controller/open-services.ts';
-import { type KubeSources, liveModeOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
+import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
@@ -144,7 +144,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   await assertReadableJournal(journalIn(config.stateDir));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const localAddresses = () => readLocalAddresses(stack.links.socket, config.hostGateway);
-  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveMode: () => liveModeOf(sources) };
+  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveSettings: () => liveSettingsOf(sources) };
   await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
   wantSwitch(config, nodeState, live.current);

@@ -31,10 +31,14 @@ function setUp() {
     settings.put(liveSettingsKey, String((version += 1)), { policyMode });
     settings.flush();
   };
+  const refuse = (denied: string): void => {
+    settings.put(liveSettingsKey, String((version += 1)), { denied });
+    settings.flush();
+  };
   const become = (now: object, before: object) => {
     for (const listener of listeners) listener(now as NodeEnvironment, before as NodeEnvironment);
   };
-  return { warnings, events, annotate, sayOfAll, become };
+  return { warnings, events, annotate, sayOfAll, refuse, become };
 }
 
 it('warns about an annotation with an invalid mode, as long as it exists, of its own node only', () => {
@@ -73,4 +77,14 @@ it('posts an event of a change, a warning where policies stop being enforced', (
     'Warning PolicyModeChanged the policy mode of this node is audit, and was enforce: what policies deny is counted and passes',
     'Normal PolicyModeChanged the policy mode of this node is enforce, and was audit: what policies deny is dropped',
   ]);
+});
+
+it('warns about an invalid answer to denied pods, separately from the mode', () => {
+  const t = setUp();
+  t.refuse('reset');
+  const fault = 'policy.denied in ConfigMap seine-system/seine-live is "reset", which is not one of drop, reject: drop is in force';
+  expect([...t.warnings.values()]).toEqual([[fault]]);
+  expect(t.events).toEqual([`Warning PolicyModeInvalid ${fault}`]);
+  t.refuse('reject');
+  expect(t.warnings.size).toBe(0);
 });

@@ -4,7 +4,7 @@ import type { Replica } from '../kubernetes/client/replica/replica.ts';
 import { type LiveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
 import type { Node } from '../kubernetes/resources/node.ts';
 import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
-import { policyModeFaults } from '../nodes/local/policy-mode.ts';
+import { nodeDenied, nodePolicyMode } from '../nodes/local/policy-mode.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 
 interface PolicyModeOptions {
@@ -42,8 +42,11 @@ export function reportPolicyMode(options: PolicyModeOptions): void {
 function warnOfFaults({ config, nodes, settings, warnings, postNodeEvent, log }: PolicyModeOptions): void {
   let named: readonly string[] = [];
   const look = (): void => {
-    const annotation = nodes.get(config.nodeName)?.policyMode;
-    const faults = policyModeFaults({ annotation, live: settings.get(liveSettingsKey)?.policyMode, configured: config.policy.mode });
+    const [node, live] = [nodes.get(config.nodeName), settings.get(liveSettingsKey)];
+    const faults = [
+      ...nodePolicyMode.faults({ annotation: node?.policyMode, live: live?.policyMode, configured: config.policy.mode }),
+      ...nodeDenied.faults({ annotation: node?.denied, live: live?.denied, configured: config.policy.denied }),
+    ];
     if (faults.length === 0) warnings.delete(WARNING);
     else warnings.set(WARNING, faults);
     for (const fault of faults.filter((each) => !named.includes(each))) {

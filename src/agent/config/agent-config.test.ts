@@ -32,6 +32,7 @@ describe('parseConfig', () => {
   it('enforces policies, and blocks pods pending policy, by default', () => {
     expect(parseConfig('', {}).policy).toEqual({
       mode: 'enforce',
+      denied: 'drop',
       whenUnknown: 'closed',
       unknownPeers: 'closed',
       logDenied: 'annotated',
@@ -40,8 +41,10 @@ describe('parseConfig', () => {
       ruleMetrics: false,
       serviceOpenings: 2_000,
     });
-    expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
+    const others = 'policy: { mode: audit, denied: reject, whenUnknown: refuse, logDenied: all, liveConnections: keep }';
+    expect(parseConfig(others, {}).policy).toEqual({
       mode: 'audit',
+      denied: 'reject',
       whenUnknown: 'refuse',
       unknownPeers: 'closed',
       logDenied: 'all',

@@ -18,6 +18,7 @@ export const switches: readonly string[] = [
   'policy.whenUnknown',
   'policy.unknownPeers',
   'policy.liveConnections',
+  'policy.denied',
 ];
 
 /** Returns those that differ from a configuration without them: `policy.mode=audit (default enforce)`. */

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import type { KubeHttp } from '../client/http-client.ts';
 import { OptionalApi } from '../client/optional-api.ts';
-import { type Protocol, parseObject, portNumber, type Resource } from '../client/resource.ts';
+import { ownValue, type Protocol, parseObject, portNumber, type Resource, stringMap } from '../client/resource.ts';
+import { type DeniedAnswer, deniedAnnotation, deniedIn, deniedValues } from './denied-annotation.ts';
 import { labelSelector, network, type SelectorRequirements } from './label-selector.ts';
 import { FaultList, type FieldPath, quoted, readField } from './object-faults.ts';
 
@@ -22,6 +23,8 @@ export interface ClusterNetworkPolicy {
   readonly subject?: ClusterPods;
   readonly ingress: readonly ClusterPolicyRule[];
   readonly egress: readonly ClusterPolicyRule[];
+  /** Annotation `seine.dev/denied`: answer to clients that its Deny rules deny; absent if there is none, or an invalid one. */
+  readonly denied?: DeniedAnswer;
   /** Fields that cannot be used, with their values, as text; absent if none. */
   readonly faults?: readonly string[];
 }
@@ -62,7 +65,13 @@ const NAME_MAX = 100;
 const list = z.array(z.unknown()).nullish();
 
 const schema = z.object({
-  metadata: z.object({ name: z.string(), uid: z.string(), generation: z.int().nullish(), creationTimestamp: z.string().nullish() }),
+  metadata: z.object({
+    name: z.string(),
+    uid: z.string(),
+    generation: z.int().nullish(),
+    creationTimestamp: z.string().nullish(),
+    annotations: stringMap,
+  }),
   spec: z.looseObject({ tier: z.unknown(), priority: z.unknown(), subject: z.unknown(), ingress: list, egress: list }),
 });
 
@@ -133,7 +142,7 @@ export function clusterNetworkPoliciesOf(version: ClusterNetworkPolicyVersion): 
   return {
     kind: 'ClusterNetworkPolicy',
     path: `/apis/${group}/${version}/clusternetworkpolicies`,
-    revision: 1,
+    revision: 2,
     project,
   };
 }
@@ -148,6 +157,7 @@ function project(raw: unknown): ClusterNetworkPolicy {
     readField(prioritySchema, priority, ['spec', 'priority'], faults),
   ];
   const pods = readField(podsSchema, subject, ['spec', 'subject'], faults);
+  const denied = deniedOf(metadata.annotations, faults);
   const isPlaced = ofTier !== undefined && rank !== undefined;
   return {
     name: metadata.name,
@@ -159,8 +169,17 @@ function project(raw: unknown): ClusterNetworkPolicy {
     ...(pods && isPlaced ? { subject: pods } : {}),
     ingress: rulesOf('ingress', ingress ?? [], faults),
     egress: rulesOf('egress', egress ?? [], faults),
+    ...denied,
     ...(faults.texts.length > 0 ? { faults: faults.texts } : {}),
   };
+}
+
+function deniedOf(annotations: Parameters<typeof deniedIn>[0], faults: FaultList): ReturnType<typeof deniedIn> {
+  const denied = deniedIn(annotations);
+  const text = ownValue(annotations, deniedAnnotation);
+  if (text !== undefined && !denied.denied)
+    faults.add(`metadata.annotations["${deniedAnnotation}"]: ${quoted(text)} is not one of ${deniedValues.join(', ')}`);
+  return denied;
 }
 
 const denyAll: ClusterPolicyRule = { action: 'deny', peers: 'any', protocols: 'any' };

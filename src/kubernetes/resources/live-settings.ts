@@ -5,10 +5,12 @@ import { ownValue, parseObject, type Resource, stringMap } from '../client/resou
 export interface LiveSettings {
   /** Value of `policy.mode`, truncated for display; absent if it is not set. */
   readonly policyMode?: string;
+  /** Value of `policy.denied`, likewise. */
+  readonly denied?: string;
 }
 
-/** Longer than any mode. */
-const MODE_SHOWN_MAX = 32;
+/** Longer than any value. */
+const SHOWN_MAX = 32;
 const namespace = 'seine-system';
 const name = 'seine-live';
 
@@ -19,10 +21,14 @@ export const liveSettings: Resource<LiveSettings> = {
   kind: 'ConfigMap',
   path: `/api/v1/namespaces/${namespace}/configmaps`,
   fieldSelector: `metadata.name=${name}`,
-  revision: 1,
+  revision: 2,
   project: (raw) => {
-    const policyMode = ownValue(parseObject(schema, raw).data, 'policy.mode');
-    return policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) };
+    const { data } = parseObject(schema, raw);
+    const [policyMode, denied] = [ownValue(data, 'policy.mode'), ownValue(data, 'policy.denied')];
+    return {
+      ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, SHOWN_MAX) }),
+      ...(denied === undefined ? {} : { denied: denied.slice(0, SHOWN_MAX) }),
+    };
   },
 };
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { canonicalIp } from '../../base/net/ip.ts';
 import { firstOf, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
+import { deniedAnnotation } from './denied-annotation.ts';
 
 /** Node, with the properties that its peers and its own agent need. Addresses and networks are canonical text. */
 export interface Node {
@@ -22,6 +23,8 @@ export interface Node {
   readonly zone?: string;
   /** Annotation `seine.dev/policy-mode` as written, truncated to slightly more than a mode; absent if there is none. */
   readonly policyMode?: string;
+  /** Annotation `seine.dev/denied`, likewise. */
+  readonly denied?: string;
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only in objects stored by an older agent. */
   readonly createdAt?: string;
   readonly deleting: boolean;
@@ -105,7 +108,7 @@ const schema = z.object({
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 6,
+  revision: 7,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
@@ -113,6 +116,7 @@ export const nodes: Resource<Node> = {
     const refusedAddresses = [...internal.refused, ...external.refused];
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
+    const denied = ownValue(metadata.annotations, deniedAnnotation);
     return {
       name: metadata.name,
       uid: metadata.uid,
@@ -124,6 +128,7 @@ export const nodes: Resource<Node> = {
       ...labelsOf(metadata.labels),
       ...(zone === undefined ? {} : { zone }),
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
+      ...(denied === undefined ? {} : { denied: denied.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(isToBeDeleted(spec?.taints) ? { toBeDeleted: true as const } : {}),

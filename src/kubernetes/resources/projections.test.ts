@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { packEndpoints, unpackEndpoints } from '../../base/net/packed-endpoints.ts';
 import { identityOf } from '../client/resource.ts';
 import { endpointSlices, serviceKeyOf } from './endpoint-slice.ts';
+import { namespaces } from './namespace.ts';
 import { nodes } from './node.ts';
 import { pods, podsOf } from './pod.ts';
 import { policyPods } from './policy-pod.ts';
@@ -50,6 +51,18 @@ describe('Node', () => {
     expect(modeOf({ 'seine.dev/policy-mode': 'audit', other: 'x' })).toBe('audit');
     expect(modeOf({ 'seine.dev/policy-mode': 'x'.repeat(100_000) })).toBe('x'.repeat(32));
     expect(modeOf({ other: 'x' })).toBeUndefined();
+  });
+
+  it('keeps the annotation of the answer to denied pods, of a namespace only if it is valid', () => {
+    const annotated = (denied: string) => ({ annotations: { 'seine.dev/denied': denied } });
+    const ofNode = (denied: string) => nodes.project({ metadata: { name: 'n1', uid: 'u1', ...annotated(denied) } })?.denied;
+    expect([ofNode('reject'), ofNode('x'.repeat(100))]).toEqual(['reject', 'x'.repeat(32)]);
+    const ofNamespace = (denied: string) => namespaces.project({ metadata: { name: 'shop', ...annotated(denied) } });
+    expect([ofNamespace('reject'), ofNamespace('drop'), ofNamespace('reset')]).toEqual([
+      { name: 'shop', labels: {}, denied: 'reject' },
+      { name: 'shop', labels: {}, denied: 'drop' },
+      { name: 'shop', labels: {} },
+    ]);
   });
 
   it('accepts a node without networks, and the old single podCIDR', () => {

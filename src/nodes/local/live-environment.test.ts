@@ -4,6 +4,7 @@ import { silentLog } from '../../base/log/log.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
+import type { LiveSettings } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import { LiveEnvironment } from './live-environment.ts';
 
@@ -19,11 +20,13 @@ function setUp(config = '') {
   };
   let localAddresses = [parseIp('192.168.77.1')];
   become({});
+  let settings: LiveSettings | undefined;
   const live = new LiveEnvironment({
     config: parseConfig(config, { NODE_NAME: 'n1' }),
     nodes,
     interfaces: () => interfaces,
     localAddresses: () => localAddresses,
+    liveSettings: () => settings,
     log: silentLog,
   });
   const seen: NodeEnvironment[] = [];
@@ -35,6 +38,7 @@ function setUp(config = '') {
     seen,
     become,
     bind,
+    ofAll: (those: LiveSettings | undefined) => void (settings = those),
     wire: (mtu: number, ip: string) => (interfaces = [{ name: 'eth0', mtu, addresses: [parseIp(ip)] }]),
   };
 }
@@ -118,5 +122,25 @@ describe('LiveEnvironment', () => {
     });
     expect(modes).toEqual(['enforce', 'off', 'audit', 'audit']);
     expect(t.seen).toHaveLength(3);
+  });
+
+  it('prefers the answer to denied pods of the annotation to that of all nodes, and that to the configured one', () => {
+    const t = setUp('policy: { denied: reject }');
+    const answers = (
+      [
+        [undefined, undefined],
+        [undefined, 'drop'],
+        ['reject', 'drop'],
+        ['refuse', 'drop'],
+        ['refuse', 'reset'],
+        ['drop', 'reject'],
+      ] as const
+    ).map(([annotation, all]) => {
+      t.ofAll(all && { denied: all });
+      t.become(annotation === undefined ? {} : { denied: annotation });
+      t.live.look();
+      return t.live.current.denied ?? 'drop';
+    });
+    expect(answers).toEqual(['reject', 'drop', 'reject', 'drop', 'reject', 'drop']);
   });
 });

@@ -3,6 +3,7 @@ import type { Log } from '../../base/log/log.ts';
 import type { Cidr, Ip } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { LiveSettings } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { NodeConfig } from './node-config.ts';
 import { type HostInterface, resolveEnvironment } from './node-environment.ts';
@@ -13,8 +14,8 @@ export interface EnvironmentSources {
   readonly interfaces: () => readonly HostInterface[];
   /** Returns other addresses of the node; absent: none. */
   readonly localAddresses?: () => readonly Ip[];
-  /** Returns the policy mode set for all nodes; absent: none. */
-  readonly liveMode?: () => string | undefined;
+  /** Returns the settings of all nodes; absent: none. */
+  readonly liveSettings?: () => LiveSettings | undefined;
   readonly log: Log;
 }
 
@@ -87,14 +88,14 @@ export class LiveEnvironment {
   }
 
   #resolve(): NodeEnvironment {
-    const { config, nodes, interfaces, localAddresses, liveMode } = this.#sources;
+    const { config, nodes, interfaces, localAddresses, liveSettings } = this.#sources;
     const node = nodes.get(config.nodeName);
     if (!node)
       throw new SeineError(
         'UNAVAILABLE',
         nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
       );
-    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveMode?.());
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveSettings?.());
     return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
   }
 }
@@ -109,6 +110,7 @@ function describe({
   serviceCidrs,
   localAddresses = [],
   policyMode = 'enforce',
+  denied = 'drop',
   liveConnections = 'cut',
   blindToSctp,
 }: NodeEnvironment): Readonly<Record<string, string>> {
@@ -124,6 +126,7 @@ function describe({
     serviceCidrs: list(serviceCidrs),
     localAddresses: list(localAddresses),
     policyMode,
+    denied,
     liveConnections,
     blindToSctp: String(blindToSctp === true),
   };

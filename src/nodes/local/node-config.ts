@@ -16,7 +16,11 @@ export interface NodeConfig {
   /** 0: the MTU of the transport interface, less the tunnel's overhead. */
   readonly defaultMTU: number;
   readonly noSNAT: boolean;
-  readonly policy: { readonly mode: PolicyMode; readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']> };
+  readonly policy: {
+    readonly mode: PolicyMode;
+    readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']>;
+    readonly denied: NonNullable<NodeEnvironment['denied']>;
+  };
   readonly transportInterface?: string | undefined;
   readonly transportInterfaceCIDRs: readonly Cidr[];
   readonly serviceCIDR?: Cidr | undefined;

@@ -15,12 +15,13 @@ import { type Mac, macFromBytes } from '../../base/net/mac.ts';
 import { specialRanges } from '../../base/net/special-ranges.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges } from '../../dataplane/pipeline/well-known.ts';
+import type { LiveSettings } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import { type Link, listLinks } from '../../netlink/links.ts';
 import { listAddresses } from '../../netlink/routing/addresses.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { NodeConfig } from './node-config.ts';
-import { nodePolicyMode } from './policy-mode.ts';
+import { nodeDenied, nodePolicyMode } from './policy-mode.ts';
 
 /** Interface of the node with the properties that matter for tunnels. */
 export interface HostInterface {
@@ -49,7 +50,7 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
  * Returns the inputs that are the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
  *
  * @param usedCidrs networks in which the node has pods; those that are no longer its own stay until their last pod is gone
- * @param liveMode policy mode set for all nodes
+ * @param live settings of all nodes
  * @throws SeineError `UNAVAILABLE` for what may still appear: pod CIDRs, an interface with the node's address
  */
 export function resolveEnvironment(
@@ -57,7 +58,7 @@ export function resolveEnvironment(
   node: Node,
   interfaces: readonly HostInterface[],
   usedCidrs: readonly Cidr[] = [],
-  liveMode?: string,
+  live: LiveSettings = {},
 ): NodeEnvironment {
   const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
   if (podCidrs.length === 0)
@@ -72,7 +73,8 @@ export function resolveEnvironment(
   const type = config.tunnelType;
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
-  const policyMode = nodePolicyMode({ annotation: node.policyMode, live: liveMode, configured: config.policy.mode });
+  const policyMode = nodePolicyMode.of({ annotation: node.policyMode, live: live.policyMode, configured: config.policy.mode });
+  const denied = nodeDenied.of({ annotation: node.denied, live: live.denied, configured: config.policy.denied });
   return {
     gateway: {
       name: config.hostGateway,
@@ -91,6 +93,7 @@ export function resolveEnvironment(
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
     ...(policyMode === 'enforce' ? {} : { policyMode }),
+    ...(denied === 'drop' ? {} : { denied }),
     ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),
     ...(config.ovsDatapathType === 'netdev' ? { blindToSctp: true } : {}),
   };

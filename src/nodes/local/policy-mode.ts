@@ -1,33 +1,53 @@
-import { type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
+import { deniedChoices, type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
 
-/** Policy modes set for a node from each source; any may be invalid. */
-interface ReportedModes {
-  /** Mode of this node, from its annotation `seine.dev/policy-mode`. */
+/** Values of one setting of a node from each source; any may be invalid. */
+interface ReportedValues<V extends string> {
+  /** Value for this node, from an annotation of its Node object. */
   readonly annotation?: string | undefined;
-  /** Mode of all nodes, from `policy.mode` in the ConfigMap `seine-live`. */
+  /** Value for all nodes, from the ConfigMap `seine-live`. */
   readonly live?: string | undefined;
-  /** Mode from the agent's own configuration. */
-  readonly configured: PolicyMode;
+  /** Value of the agent's own configuration. */
+  readonly configured: V;
 }
 
-/** Returns the mode of a node: the first valid one of annotation, ConfigMap and configuration. Pure. */
-export function nodePolicyMode({ annotation, live, configured }: ReportedModes): PolicyMode {
-  return modeOf(annotation) ?? modeOf(live) ?? configured;
+/** Setting of a node that takes effect without a restart. */
+class LiveChoice<V extends string> {
+  readonly #choices: readonly V[];
+  readonly #names: { readonly annotation: string; readonly key: string };
+
+  constructor(choices: readonly V[], names: { readonly annotation: string; readonly key: string }) {
+    this.#choices = choices;
+    this.#names = names;
+  }
+
+  /** Returns the value of a node: the first valid one of annotation, ConfigMap and configuration. Pure. */
+  of({ annotation, live, configured }: ReportedValues<V>): V {
+    return this.#valid(annotation) ?? this.#valid(live) ?? configured;
+  }
+
+  /** Returns the reasons why set values do not count, one sentence each; empty if all do. Pure. */
+  faults(reported: ReportedValues<V>): readonly string[] {
+    const inForce = this.of(reported);
+    const fault = (where: string, text: string | undefined): readonly string[] =>
+      text === undefined || this.#valid(text) !== undefined
+        ? []
+        : [`${where} is ${JSON.stringify(text)}, which is not one of ${this.#choices.join(', ')}: ${inForce} is in force`];
+    return [
+      ...fault(`the Node's annotation ${this.#names.annotation}`, reported.annotation),
+      ...fault(`${this.#names.key} in ConfigMap seine-system/seine-live`, reported.live),
+    ];
+  }
+
+  #valid(text: string | undefined): V | undefined {
+    return this.#choices.find((choice) => choice === text);
+  }
 }
 
-/** Returns the reasons why set modes do not count, one sentence each; empty if all do. Pure. */
-export function policyModeFaults(said: ReportedModes): readonly string[] {
-  const holds = nodePolicyMode(said);
-  const fault = (where: string, text: string | undefined): readonly string[] =>
-    text === undefined || modeOf(text) !== undefined
-      ? []
-      : [`${where} is ${JSON.stringify(text)}, which is not one of ${policyModes.join(', ')}: ${holds} is in force`];
-  return [
-    ...fault("the Node's annotation seine.dev/policy-mode", said.annotation),
-    ...fault('policy.mode in ConfigMap seine-system/seine-live', said.live),
-  ];
-}
+/** Policy mode of a node. */
+export const nodePolicyMode = new LiveChoice<PolicyMode>(policyModes, { annotation: 'seine.dev/policy-mode', key: 'policy.mode' });
 
-function modeOf(text: string | undefined): PolicyMode | undefined {
-  return policyModes.find((mode) => mode === text);
-}
+/** Answer to denied clients on a node. */
+export const nodeDenied = new LiveChoice<(typeof deniedChoices)[number]>(deniedChoices, {
+  annotation: 'seine.dev/denied',
+  key: 'policy.denied',
+});

@@ -143,7 +143,7 @@ export class ObjectFeed {
   #putNamespace(key: string): void {
     const { engine, sources } = this.#options;
     const namespace = sources.namespaces.get(key);
-    if (namespace) engine.putNamespace(key, namespace.labels);
+    if (namespace) engine.putNamespace(key, namespace.labels, namespace.denied);
     else engine.removeNamespace(key);
   }
 

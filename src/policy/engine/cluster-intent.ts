@@ -24,6 +24,8 @@ export interface ClusterIntent {
   /** Rules for ingress; empty if the policy does not concern this direction. */
   readonly ingress: readonly ClusterIntentRule[];
   readonly egress: readonly ClusterIntentRule[];
+  /** Answer to clients that its rules deny; absent: as the node is configured. */
+  readonly denied?: 'reject' | 'drop';
 }
 
 export interface ClusterIntentRule extends IntentRule {
@@ -42,6 +44,7 @@ export function clusterIntent(policy: ClusterNetworkPolicy): ClusterIntent {
     subject: subject && selectorsOf(subject),
     ingress: policy.ingress.map((rule, at) => ruleOf('ingress', rule, at)),
     egress: policy.egress.map((rule, at) => ruleOf('egress', rule, at)),
+    ...(policy.denied && { denied: policy.denied }),
   };
 }
 

@@ -26,7 +26,7 @@ export function clusterRules(
 ): SubjectRules | undefined {
   const applied = policies.filter((policy) => policy[direction].length > 0);
   if (applied.length === 0) return undefined;
-  const all = applied.flatMap(({ key, [direction]: rules }) => rules.flatMap((rule) => rulesOf(direction, key, rule, ports, unknownPeers)));
+  const all = applied.flatMap((policy) => policy[direction].flatMap((rule) => rulesOf(direction, policy, rule, ports, unknownPeers)));
   const rules = all.filter((rule) => rule.namedPeers.length > 0 || (rule.peers.length > 0 && rule.ports.length > 0));
   const isolatedBy = applied.map(({ key }) => key);
   return { text: textOf(tier, isolatedBy, rules), tier, isolatedBy, rules };
@@ -35,13 +35,17 @@ export function clusterRules(
 /** Returns a rule. If it denies or passes pods by their labels, a rule before it denies pods whose labels are not known. */
 function rulesOf(
   direction: PolicyDirection,
-  policy: string,
+  { key, denied }: Pick<ClusterIntent, 'key' | 'denied'>,
   rule: ClusterIntentRule,
   own: Readonly<Record<string, number>>,
   unknownPeers: UnknownPeers,
 ): readonly SubjectRule[] {
   const { action } = rule;
-  const known: SubjectRule = { ...subjectRule(direction, policy, rule, own), action };
+  const known: SubjectRule = {
+    ...subjectRule(direction, key, rule, own),
+    action,
+    ...(denied && action === 'deny' && { denial: denied }),
+  };
   const namesPorts = direction === 'egress' && rule.portNames.length > 0;
   const readsPods = rule.readsLabels || (namesPorts && rule.peers !== 'any' && rule.peers.some(({ is }) => is === 'any pod'));
   if (action === 'accept' || !readsPods || unknownPeers === 'open') return [known];
@@ -54,6 +58,13 @@ function textOf(tier: ClusterTier, isolatedBy: readonly string[], rules: readonl
   return JSON.stringify([
     tier,
     isolatedBy,
-    rules.map(({ name, action, peers, ports, namedPeers }) => [name, action, terms(peers), ports, terms(namedPeers)]),
+    rules.map(({ name, action, peers, ports, namedPeers, denial }) => [
+      name,
+      action,
+      terms(peers),
+      ports,
+      terms(namedPeers),
+      ...(denial ? [denial] : []),
+    ]),
   ]);
 }

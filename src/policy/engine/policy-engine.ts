@@ -115,11 +115,13 @@ export class PolicyEngine {
     return size > 0 || (!this.#isRunning && (this.#isDirty || this.#nodesChanged));
   }
 
-  putNamespace(name: string, labels: PodLabels): void {
-    this.#inbox.take(() => this.#putNamespace(name, labels));
+  /** @param denial answer to clients that the isolation of its pods denies; absent: as the node is configured */
+  putNamespace(name: string, labels: PodLabels, denial?: SubjectRules['denial']): void {
+    this.#inbox.take(() => this.#putNamespace(name, labels, denial));
   }
 
-  #putNamespace(name: string, labels: PodLabels): void {
+  #putNamespace(name: string, labels: PodLabels, denial: SubjectRules['denial']): void {
+    this.#subjects.setDenial(name, denial);
     this.#namespaces.put(name, labels);
     this.#dirtyNamespaces.add(name);
     this.#subjects.relabel(name);
@@ -131,6 +133,7 @@ export class PolicyEngine {
   }
 
   #removeNamespace(name: string): void {
+    this.#subjects.setDenial(name, undefined);
     this.#namespaces.remove(name);
     this.#dirtyNamespaces.add(name);
     this.#subjects.relabel(name);

@@ -26,8 +26,15 @@ export class RecentRules {
   }
 
   /** Like `subjectRules`, but cached. */
-  of(direction: PolicyDirection, policies: readonly PolicyIntent[], ports: Ports): SubjectRules | undefined {
-    return this.#cached([direction], policies, direction === 'ingress' ? ports : {}, () => subjectRules(direction, policies, ports));
+  of(
+    direction: PolicyDirection,
+    policies: readonly PolicyIntent[],
+    ports: Ports,
+    denial?: SubjectRules['denial'],
+  ): SubjectRules | undefined {
+    return this.#cached([direction, ...(denial ? [denial] : [])], policies, direction === 'ingress' ? ports : {}, () =>
+      subjectRules(direction, policies, ports, denial),
+    );
   }
 
   /** Like `clusterRules`, but cached. */

@@ -131,14 +131,14 @@ function tierOf({ tier }: SubjectRules): { readonly tier?: ClusterTier } {
 }
 
 /** Returns the outcome of connections that no rule matches. */
-function otherwiseOf({ tier, isolatedBy }: SubjectRules): PolicyOutcome {
-  if (!tier) return { verdict: 'deny', by: isolatedBy };
+function otherwiseOf({ tier, isolatedBy, denial }: SubjectRules): PolicyOutcome {
+  if (!tier) return { verdict: 'deny', by: isolatedBy, ...(denial && { denial }) };
   return { verdict: tier === 'admin' ? 'next' : 'allow', by: [] };
 }
 
-function outcomeOf({ name, action = 'accept' }: SubjectRule, otherwise: PolicyOutcome): PolicyOutcome {
+function outcomeOf({ name, action = 'accept', denial }: SubjectRule, otherwise: PolicyOutcome): PolicyOutcome {
   // Pass skips the rest of its tier, as if no rule matched.
-  return action === 'pass' ? otherwise : { verdict: action === 'accept' ? 'allow' : 'deny', by: [name] };
+  return action === 'pass' ? otherwise : { verdict: action === 'accept' ? 'allow' : 'deny', by: [name], ...(denial && { denial }) };
 }
 
 /** Reports whether a rule denies or passes: what it cannot distinguish must not be allowed instead. */

@@ -1,5 +1,5 @@
 import { type Cidr, cidrContains, type Ip } from '../../base/net/ip.ts';
-import type { ClusterTier, PolicyDirection } from '../matrix/matrix.ts';
+import type { ClusterTier, PolicyDirection, PolicyOutcome } from '../matrix/matrix.ts';
 import type { ClusterIntentRule } from './cluster-intent.ts';
 import type { IntentRule, PolicyIntent, PortSpan } from './intent.ts';
 import { podsTerm, type Term } from './term.ts';
@@ -17,6 +17,8 @@ export interface SubjectRules {
    * cluster policies in their order.
    */
   readonly rules: readonly SubjectRule[];
+  /** Answer to clients that NetworkPolicies deny, because no rule allows them; absent: as the node is configured. */
+  readonly denial?: PolicyOutcome['denial'];
 }
 
 export interface SubjectRule {
@@ -26,6 +28,8 @@ export interface SubjectRule {
   readonly ports: 'any' | readonly PortSpan[];
   /** Action of a rule of a cluster policy; absent: the rule allows. */
   readonly action?: ClusterIntentRule['action'];
+  /** Answer to clients that this rule denies; absent: as the node is configured. */
+  readonly denial?: PolicyOutcome['denial'];
   /** Peers with a named port. Each holding has the number of that port at the peer. */
   readonly namedPeers: readonly Term[];
 }
@@ -35,12 +39,14 @@ export interface SubjectRule {
  *
  * @param policies policies that select the pod
  * @param ports ports of the pod by `name/protocol`
+ * @param denial answer to denied clients in the pod's namespace; absent: as the node is configured
  * @returns undefined if no policy isolates the pod
  */
 export function subjectRules(
   direction: PolicyDirection,
   policies: readonly PolicyIntent[],
   ports: Readonly<Record<string, number>>,
+  denial?: PolicyOutcome['denial'],
 ): SubjectRules | undefined {
   const isolating = policies.filter((policy) => policy[direction]).sort((a, b) => (a.key < b.key ? -1 : 1));
   if (isolating.length === 0) return undefined;
@@ -48,7 +54,7 @@ export function subjectRules(
   const matching = all.filter((rule) => rule.namedPeers.length > 0 || (rule.peers.length > 0 && rule.ports.length > 0));
   const rules = [...matching.filter((rule) => rule.ports === 'any'), ...matching.filter((rule) => rule.ports !== 'any')];
   const isolatedBy = isolating.map(({ key }) => key);
-  return { text: textOf(isolatedBy, rules), isolatedBy, rules };
+  return { text: textOf(isolatedBy, rules, denial), isolatedBy, rules, ...(denial && { denial }) };
 }
 
 export function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, own: Readonly<Record<string, number>>): SubjectRule {
@@ -103,10 +109,11 @@ export function termsOf({ rules }: SubjectRules): readonly Term[] {
   return [...terms.values()];
 }
 
-function textOf(isolatedBy: readonly string[], rules: readonly SubjectRule[]): string {
+function textOf(isolatedBy: readonly string[], rules: readonly SubjectRule[], denial: SubjectRules['denial']): string {
   const terms = (all: readonly Term[]) => all.map(({ text }) => text);
   return JSON.stringify([
     isolatedBy,
     rules.map(({ name, peers, ports, namedPeers }) => [name, peers === 'any' ? 'any' : terms(peers), ports, terms(namedPeers)]),
+    ...(denial ? [denial] : []),
   ]);
 }

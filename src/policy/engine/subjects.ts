@@ -52,6 +52,8 @@ export class Subjects {
   readonly #byLabel = new Map<string, Map<string, Set<KnownPolicy>>>();
   readonly #local = new Map<string, Set<string>>();
   readonly #dirty = new Set<string>();
+  /** Answers to denied clients by namespace, where one is stated. */
+  readonly #denials = new Map<string, NonNullable<SubjectRules['denial']>>();
   /** Classes to release once all new ones are acquired. */
   #released: (readonly [PolicyDirection, SubjectClass])[] = [];
 
@@ -118,6 +120,14 @@ export class Subjects {
     if (!intent) return;
     this.#rules.forget(intent);
     this.#touchCluster(intent);
+  }
+
+  /** Sets the answer to clients that the isolation of the pods of a namespace denies; undefined: as the node is configured. */
+  setDenial(namespace: string, denial: SubjectRules['denial']): void {
+    if (this.#denials.get(namespace) === denial) return;
+    if (denial) this.#denials.set(namespace, denial);
+    else this.#denials.delete(namespace);
+    for (const key of this.#local.get(namespace) ?? []) this.#dirty.add(key);
   }
 
   /** Marks the local pods of a namespace whose labels have changed: subjects of cluster policies are selected by them. */
@@ -228,7 +238,7 @@ export class Subjects {
     const policies = yield* this.#policiesOf(pod);
     const cluster = this.#cluster.size === 0 ? undefined : yield* this.#cluster.of(pod);
     return policyDirections.flatMap((direction) => {
-      const own = this.#rules.of(direction, policies, pod.ports);
+      const own = this.#rules.of(direction, policies, pod.ports, this.#denials.get(pod.namespace));
       const ofTiers = clusterTiers.map((tier) => this.#rules.ofTier(direction, tier, cluster?.[tier] ?? [], pod.ports));
       return [own, ...ofTiers].flatMap((rules) => (rules ? [{ direction, rules }] : []));
     });

@@ -34,7 +34,14 @@ export interface PolicyPacket {
 export type MatrixAnswer =
   | { readonly verdict: 'allow'; readonly why: 'itself' | 'own node' | 'not isolated' }
   | { readonly verdict: 'deny'; readonly why: 'closed' | 'no row' }
-  | { readonly verdict: 'allow' | 'deny'; readonly by: readonly string[]; readonly why: 'decision'; readonly tier?: ClusterTier };
+  | {
+      readonly verdict: 'allow' | 'deny';
+      readonly by: readonly string[];
+      readonly why: 'decision';
+      readonly tier?: ClusterTier;
+      /** Answer to a denied client; absent: as the node is configured. */
+      readonly denial?: PolicyOutcome['denial'];
+    };
 
 /** Decisions of several tiers, in their order. */
 interface TieredDecision {
@@ -53,9 +60,10 @@ export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAns
 export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPacket, 'protocol' | 'port'>): MatrixAnswer {
   if ('verdict' in found) return found;
   for (const decision of 'tiers' in found ? found.tiers : [found]) {
-    const { verdict, by } = outcomeOf(decision, packet);
-    if (verdict !== 'next' && !(decision.tier === 'baseline' && by.length === 0))
-      return { verdict, by, why: 'decision', ...(decision.tier && { tier: decision.tier }) };
+    const { verdict, by, denial } = outcomeOf(decision, packet);
+    const { tier } = decision;
+    if (verdict !== 'next' && !(tier === 'baseline' && by.length === 0))
+      return { verdict, by, why: 'decision', ...(tier && { tier }), ...(denial && { denial }) };
   }
   return { verdict: 'allow', why: 'not isolated' };
 }
