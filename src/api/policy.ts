@@ -156,6 +156,8 @@ export interface ConnectionEndView {
     | 'networks left out';
   /** Rule that allows, or policies that isolate. */
   readonly by: readonly string[];
+  /** True if a pod that is denied here gets a refusal; absent if the packet is only dropped. */
+  readonly refused?: true;
   /** Change that would result in the other verdict, as a sentence. */
   readonly change: string;
 }

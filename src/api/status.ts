@@ -89,6 +89,8 @@ export interface NetworkPolicyStatus {
   readonly enforcement: 'enforced' | 'not enforced';
   /** Mode of this node; absent if it is not known yet. */
   readonly mode?: 'enforce' | 'audit' | 'off';
+  /** `reject`: denied pods get a refusal, where neither a namespace nor a policy states otherwise; absent: denied packets are only dropped. */
+  readonly denied?: 'reject';
   /** Number of policies in the cluster. */
   readonly objects: number;
   /** Number of policies that isolate pods of this node. */

@@ -54,6 +54,7 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], polic
       policyPods: { replica: { get: (key) => (key === 'shop/far' ? far : undefined) } },
     },
     running: () => ({
+      environment: {},
       ipam: { leases: () => [lease] },
       policy: {
         matrix: engine.matrix,

@@ -1,6 +1,7 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
@@ -17,6 +18,7 @@ import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/po
 interface PolicedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
   readonly policy: PolicyTermsInForce & Pick<PolicyController, 'pods' | 'leftOutAt'>;
+  readonly environment: Pick<NodeEnvironment, 'denied'>;
 }
 
 interface PoliciesByName<P> {
@@ -71,7 +73,9 @@ export async function policyExplanation(port: PolicyPort, query: URLSearchParams
   if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; run this on the node of one of them');
   const asked = query.get('port');
   const wanted = asked === null ? undefined : portOf(asked);
-  const view = explainConnection(node.policy, { from, to, ...(wanted && { port: wanted }) });
+  const { denied } = node.environment;
+  const ofNode = denied ? { denied } : {};
+  const view = explainConnection(node.policy, { from, to, ...(wanted && { port: wanted }), ...ofNode });
   if (wanted?.protocol !== 'SCTP') return json(view);
   const full = await readFullShares(port.openflow, signal);
   const isFull = from.addresses.some((address) => full.includes(address));

@@ -11,10 +11,10 @@ export function connectionLines({ from, to, port, verdict, ends, remarks }: Conn
   ];
 }
 
-function endLines({ direction, pod, from, to, ports, verdict, why, by, change }: ConnectionEndView): string[] {
+function endLines({ direction, pod, from, to, ports, verdict, why, by, change, refused }: ConnectionEndView): string[] {
   const because = by.length === 0 ? why : verdict === 'allow' ? `by ${by.join(', ')}` : `${why}; isolated by ${by.join(', ')}`;
   return [
-    `  ${direction} of ${pod} (${from} to ${to}), ${ports.startsWith('any') ? `${ports} port` : ports}: ${verdicts[verdict]}, ${because}`,
+    `  ${direction} of ${pod} (${from} to ${to}), ${ports.startsWith('any') ? `${ports} port` : ports}: ${verdicts[verdict]}${refused ? ' and refused' : ''}, ${because}`,
     `    to change that: ${change}.`,
   ];
 }

@@ -28,6 +28,11 @@ describe('status', () => {
     expect((await agent.seinectl(['status'])).out).toContain('Policies:  audit, 2 of 3 NetworkPolicies select 4 pods here\n');
   });
 
+  it('states that denied pods are refused', async () => {
+    agent.answers['/v1/status'] = { ...wellStatus, networkPolicy: { ...wellStatus.networkPolicy, denied: 'reject' } };
+    expect((await agent.seinectl(['status'])).out).toContain('Policies:  enforced, denied pods are refused, 2 of 3 NetworkPolicies');
+  });
+
   it('names objects that are not served as specified, without terminal control sequences', async () => {
     const first = [{ kind: 'Node', name: 'evil\u001b[2J', reasons: ['pod network 0.0.0.0/0 is larger than the network of any node'] }];
     agent.answers['/v1/status'] = { ...wellStatus, objections: { count: 3, first } };

@@ -83,12 +83,13 @@ function facts(status: AgentStatus): [string, string][] {
   ];
 }
 
-function policiesText({ enforcement, mode, objects, selecting = 0, isolatedPods = 0, ...more }: NetworkPolicyStatus): string {
+function policiesText({ enforcement, mode, denied, objects, selecting = 0, isolatedPods = 0, ...more }: NetworkPolicyStatus): string {
   if (enforcement === 'not enforced') return 'NetworkPolicy: not enforced by this version';
   const { closedPods = [], suspensions = [], clusterObjects = 0, clusterSelecting = 0 } = more;
   const suspended = suspensions.length === 0 ? '' : `; suspended for ${suspensions.map(suspendedText).join(', ')}`;
   const ofCluster = clusterObjects > 0 ? ` and ${clusterSelecting} of ${clusterObjects} ClusterNetworkPolicies` : '';
-  const selected = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}, ${selecting} of ${objects} NetworkPolicies${ofCluster} select ${count(isolatedPods, 'pod')} here${suspended}`;
+  const effect = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}${denied === 'reject' ? ', denied pods are refused' : ''}`;
+  const selected = `${effect}, ${selecting} of ${objects} NetworkPolicies${ofCluster} select ${count(isolatedPods, 'pod')} here${suspended}`;
   if (closedPods.length === 0) return selected;
   const reasons = [...new Set(closedPods.map(({ why }) => why))];
   return `${selected}; ${count(closedPods.length, 'pod')} blocked: ${reasons.join('; ')}`;

@@ -29,6 +29,8 @@ export interface AskedConnection {
   readonly to: ConnectionParty;
   /** Absent: all. */
   readonly port?: { readonly protocol: DecidedRange['protocol']; readonly number: number };
+  /** Answer to denied pods where neither a namespace nor a policy states it; absent: none. */
+  readonly denied?: PolicyOutcome['denial'];
 }
 
 /** Verdict of one end for a connection, by port. */
@@ -37,6 +39,7 @@ interface PortOutcome {
   readonly verdict: 'allow' | 'deny';
   readonly why: ConnectionEndView['why'];
   readonly by: readonly string[];
+  readonly refused?: true;
 }
 
 /** Policies as this node applies them. */
@@ -67,7 +70,7 @@ export function explainConnection(inForce: ExplainedPolicies, asked: AskedConnec
 
 function endOf(
   { matrix, leftOutAt }: ExplainedPolicies,
-  { from, to, port }: AskedConnection,
+  { from, to, port, denied }: AskedConnection,
   direction: PolicyDirection,
   source: string,
   destination: string,
@@ -76,7 +79,7 @@ function endOf(
   if (!own.local) return [];
   const { pod, standing } = own.local;
   const peerAddress = parseIp(direction === 'egress' ? destination : source).text;
-  return outcomesOf(matrix, { direction, pod, peerAddress, isItself: peer.local?.pod === pod, standing, port }).map((outcome) => {
+  return outcomesOf(matrix, { direction, pod, peerAddress, isItself: peer.local?.pod === pod, standing, port, denied }).map((outcome) => {
     const isDenied = outcome.verdict === 'deny' && outcome.why === 'no rule allows it';
     const shortage = isDenied ? leftOutAt(direction, pod, { address: parseIp(peerAddress), port }) : undefined;
     const end = { direction, pod, from: source, to: destination, ...outcome };
@@ -94,9 +97,13 @@ interface AskedEnd {
   readonly isItself: boolean;
   readonly standing: PolicyStanding;
   readonly port: AskedConnection['port'];
+  readonly denied: AskedConnection['denied'];
 }
 
-function outcomesOf(matrix: PolicyMatrix, { direction, pod, peerAddress, isItself, standing, port }: AskedEnd): readonly PortOutcome[] {
+function outcomesOf(
+  matrix: PolicyMatrix,
+  { direction, pod, peerAddress, isItself, standing, port, denied }: AskedEnd,
+): readonly PortOutcome[] {
   const whole = (verdict: 'allow' | 'deny', why: PortOutcome['why']): readonly PortOutcome[] => [
     { ports: port ? askedPorts(port) : 'any', verdict, why, by: [] },
   ];
@@ -106,12 +113,17 @@ function outcomesOf(matrix: PolicyMatrix, { direction, pod, peerAddress, isItsel
   if (standing?.is === 'free') return whole('allow', 'not isolated');
   const found = lookUp(matrix, { direction, pod, address: peerAddress });
   if ('verdict' in found) return whole(found.verdict, found.why === 'no row' ? 'no rule allows it' : found.why);
-  return decidedPorts(combined(found), port);
+  return decidedPorts(combined(found), port, denied);
 }
 
-function decidedPorts({ ranges, otherwise }: PolicyDecision, port: AskedConnection['port']): readonly PortOutcome[] {
-  const say = (ports: string, { verdict, by }: PolicyOutcome): PortOutcome => {
-    if (verdict === 'deny') return { ports, verdict, why: isOfClusterPolicy(by) ? 'a cluster rule denies it' : 'no rule allows it', by };
+function decidedPorts(
+  { ranges, otherwise }: PolicyDecision,
+  port: AskedConnection['port'],
+  denied: AskedConnection['denied'],
+): readonly PortOutcome[] {
+  const say = (ports: string, { verdict, by, denial = denied }: PolicyOutcome): PortOutcome => {
+    const why = isOfClusterPolicy(by) ? 'a cluster rule denies it' : 'no rule allows it';
+    if (verdict === 'deny') return { ports, verdict, why, by, ...(denial === 'reject' && { refused: true }) };
     return { ports, verdict: 'allow', why: by.length === 0 ? 'not isolated' : 'a rule allows it', by };
   };
   if (!port)

@@ -311,6 +311,21 @@ describe('a connection', () => {
     expect(explainConnection(node, { from: api, to: db, ...tcp(5432) }).verdict).toBe('allow');
   });
 
+  it('is refused if the node, the namespace or the policy refuses what it denies', () => {
+    const { node, engine } = setUp(guarded);
+    const refusedAt = (denied?: 'reject' | 'drop') =>
+      explainConnection(node, { from: address('192.0.2.7'), to: db, ...tcp(80), ...(denied && { denied }) }).ends.map(
+        ({ refused }) => refused,
+      );
+    expect([refusedAt(), refusedAt('drop'), refusedAt('reject')]).toEqual([[undefined], [undefined], [true]]);
+    engine.putNamespace('shop', {}, 'drop');
+    engine.update();
+    expect(refusedAt('reject')).toEqual([undefined]);
+    engine.putNamespace('shop', {}, 'reject');
+    engine.update();
+    expect(refusedAt()).toEqual([true]);
+  });
+
   it('is allowed by a rule at one end, and free at the other', () => {
     const { node } = setUp(guarded);
     const { verdict, ends, remarks } = explainConnection(node, { from: api, to: db, ...tcp(5432) });

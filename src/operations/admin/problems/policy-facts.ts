@@ -19,7 +19,7 @@ export interface PolicyObjectsPort {
 
 /** Node, once it is known. */
 export interface PolicyFactsNode {
-  readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']> };
+  readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']>; readonly denied?: 'drop' | 'reject' };
   readonly policy: {
     pods(): ReadonlyMap<string, PodStanding>;
     podAt(ofPort: number): string | undefined;
@@ -45,6 +45,7 @@ export function policyFacts(
   const objects = sources.networkPolicies.replica.size;
   const clusterObjects = sources.clusterNetworkPolicies?.replica.size ?? 0;
   const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
+  const denied = node?.environment.denied === 'reject' ? { denied: 'reject' as const } : {};
   const suspended = suspensions.list(pods.keys());
   const opened = operatorOverrides
     .list()
@@ -52,7 +53,7 @@ export function policyFacts(
   const ofCluster = [...selecting].filter((name) => !name.includes('/')).length;
   const cluster = clusterObjects > 0 ? { clusterObjects, clusterSelecting: ofCluster } : {};
   const counts = { objects, selecting: selecting.size - ofCluster, ...cluster, isolatedPods };
-  return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
+  return { enforcement: 'enforced', ...mode, ...denied, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
 }
 
 /** If policies are not enforced, blocked pods are not a problem. */
