@@ -159,8 +159,10 @@ it.each(kinds)(
           const engine = new PolicyEngine(provenNode);
           const written = new WrittenPolicy(engine);
           const set = live(history, engine, () => void written.update());
-          const { verdict } = new PolicySwitch(engine.matrix, written);
-          const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
+          const bridge = new PolicySwitch(engine.matrix, written);
+          const { verdict } = bridge;
+          const isRefused = bridge.refusals();
+          const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, isRefused, every: 11 });
           expect(proof.differences.slice(0, 3)).toEqual([]);
           total.allowed += proof.allowed;
           total.denied += proof.denied;

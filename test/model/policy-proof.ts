@@ -93,7 +93,7 @@ export function put(engine: EnginePort, each: PolicyObject): void {
   switch (each.kind) {
     case 'Namespace': {
       const namespace = namespaces.project(each.object);
-      if (namespace) engine.putNamespace(namespace.name, namespace.labels);
+      if (namespace) engine.putNamespace(namespace.name, namespace.labels, namespace.denied);
       return;
     }
     case 'Node':
@@ -154,6 +154,8 @@ export type ProbedPorts = Readonly<Record<'TCP' | 'UDP' | 'SCTP', readonly numbe
 interface ThirdJudge {
   /** Undefined: no such packet reaches its tables. */
   readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
+  /** Reports whether a denied packet is shown to the agent, which may answer it; absent: not compared. */
+  readonly isRefused?: (packet: PolicyPacket) => boolean;
   readonly every: number;
 }
 
@@ -192,6 +194,10 @@ export function prove(
               const answer = answerOf(found, packet);
               const other = third?.verdict(packet) ?? answer.verdict;
               if (other !== answer.verdict) result.differences.push(`${JSON.stringify(packet)}: matrix ${answer.verdict}, flows ${other}`);
+              // External clients, as which packets to local pods arrive in the model, are never answered.
+              const refused = direction === 'egress' && !packet.throughService && 'denial' in answer && answer.denial === 'reject';
+              if (third?.isRefused && third.verdict(packet) !== undefined && third.isRefused(packet) !== refused)
+                result.differences.push(`${JSON.stringify(packet)}: matrix ${JSON.stringify(answer)}, flows differ in the answer`);
               result.peers[peer] = (result.peers[peer] ?? 0) + 1;
               if (answer.verdict === 'allow') result.allowed++;
               else result.denied++;
@@ -225,6 +231,7 @@ function differenceOf(
   if (!end) return `${what}: the reference knows of no pod there`;
   const said = `${what}: matrix ${JSON.stringify(answer)}, reference ${JSON.stringify(end)}`;
   if (end.verdict !== answer.verdict) return said;
+  if (end.answer !== ('denial' in answer ? answer.denial : undefined)) return said;
   if (answer.why !== 'decision') return answer.why === end.why ? undefined : said;
   if (end.decidedBy !== undefined) return answer.by.join() === end.decidedBy ? undefined : said;
   if (answer.verdict === 'deny') return answer.by.join() === end.isolatedBy.join() ? undefined : said;

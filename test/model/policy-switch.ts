@@ -73,6 +73,16 @@ export class PolicySwitch {
     };
   }
 
+  /** Returns a check whether the flows show a denied packet to the agent, which may answer it. */
+  refusals(): (packet: PolicyPacket) => boolean {
+    const tracker = new ConnectionTracker('userspace');
+    const model = new SwitchModel({ flows: this.flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
+    return (packet) => {
+      const arrival = this.arrivalOf(packet);
+      return arrival !== undefined && model.receive(arrival.inPort, arrival.packet).tables.at(-1) === 'refusals';
+    };
+  }
+
   /** Reports whether `verdict` knows such packets. */
   reaches(packet: PolicyPacket): boolean {
     return (packet.throughService ? this.#arrivalThroughService(packet) : this.arrivalOf(packet)) !== undefined;

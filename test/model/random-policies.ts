@@ -34,6 +34,9 @@ const oneOf = <T>(all: readonly T[]) => fc.constantFrom(...all);
 export const podLabels = fc.dictionary(oneOf(keys), oneOf(values), { maxKeys: 3 });
 const rarely = <T>(arbitrary: fc.Arbitrary<T>, weight = 9) => fc.option(arbitrary, { nil: undefined, freq: weight });
 
+/** Answers that annotations state; another value counts as none. */
+const denied = oneOf([undefined, 'reject', 'drop', 'Reject']);
+
 const requirement = fc.oneof(
   fc.record({ key: oneOf(keys), operator: oneOf(['In', 'NotIn']), values: fc.uniqueArray(oneOf(values), { minLength: 1, maxLength: 2 }) }),
   fc.record({ key: oneOf(keys), operator: oneOf(['Exists', 'DoesNotExist']) }),
@@ -144,6 +147,7 @@ export const clusterPolicy: fc.Arbitrary<ClusterNetworkPolicyObject> = fc.record
   metadata: fc.record({
     name: oneOf(['north', 'south', 'east', 'west', 'up', 'down']),
     creationTimestamp: oneOf(['2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z']),
+    annotations: denied.map((answer) => (answer === undefined ? {} : { 'seine.dev/denied': answer })),
   }),
   spec: fc.record({
     tier: oneOf(['Admin', 'Baseline'] as const),
@@ -199,8 +203,8 @@ const object: fc.Arbitrary<PolicyObject> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc
-      .record({ name: oneOf(namespaceNames), labels: podLabels })
-      .map((each) => ({ kind: 'Namespace' as const, object: namespaceObject(each.name, each.labels) })),
+      .record({ name: oneOf(namespaceNames), labels: podLabels, denied })
+      .map((each) => ({ kind: 'Namespace' as const, object: namespaceObject(each.name, each.labels, each.denied) })),
   },
   {
     weight: 1,
@@ -235,7 +239,9 @@ function historiesWith(changed: fc.Arbitrary<PolicyObject>, more: fc.Arbitrary<r
   return fc.record({
     objects: fc
       .record({
-        namespaces: fc.tuple(...namespaceNames.map((name) => podLabels.map((own) => namespaceObject(name, own)))),
+        namespaces: fc.tuple(
+          ...namespaceNames.map((name) => fc.tuple(podLabels, denied).map(([own, answer]) => namespaceObject(name, own, answer))),
+        ),
         pods: fc.array(pod, { minLength: 4, maxLength: 12 }),
         policies: fc.array(policy, { minLength: 5, maxLength: 10 }),
         more,

@@ -25,8 +25,9 @@ export function nodeObject(
   };
 }
 
-export function namespaceObject(name: string, labels: Readonly<Record<string, string>> = {}): NamespaceObject {
-  return { metadata: { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } } };
+export function namespaceObject(name: string, labels: Readonly<Record<string, string>> = {}, denied?: string): NamespaceObject {
+  const annotations = denied === undefined ? {} : { annotations: { 'seine.dev/denied': denied } };
+  return { metadata: { name, labels: { 'kubernetes.io/metadata.name': name, ...labels }, ...annotations } };
 }
 
 interface PodParts {

@@ -1,4 +1,4 @@
-import type * as api from './objects.ts';
+import * as api from './objects.ts';
 import { addressesOf, type End, holds, isEmpty, type JudgedConnection, matches, namedPort } from './parties.ts';
 
 /** Rule of a ClusterNetworkPolicy that matches first in a tier, and its effect. */
@@ -6,6 +6,8 @@ interface TierJudgement {
   readonly action: 'Accept' | 'Deny' | 'Pass';
   /** `name spec.ingress[2]`. */
   readonly rule: string;
+  /** Answer that the policy states for what it denies; absent if it states none, or the other end is not known. */
+  readonly answer?: 'reject' | 'drop';
 }
 
 /** Result of matching a peer. `unknown`: it selects by labels, and the labels of the other end are not known. */
@@ -25,9 +27,22 @@ export function verdictOfTier(
   for (const { metadata, spec } of policiesOf(objects, tier, end))
     for (const [at, rule] of (spec[end.direction] ?? []).entries()) {
       const action = effectOf(objects, rule, connection, end);
-      if (action) return { action, rule: `${metadata.name} spec.${end.direction}[${at}]` };
+      if (!action) continue;
+      const answer = action === 'Deny' && !isOfUnknown(objects, rule, end) ? api.statedAnswer(metadata) : undefined;
+      return { action, rule: `${metadata.name} spec.${end.direction}[${at}]`, ...(answer && { answer }) };
     }
   return undefined;
+}
+
+/** Reports whether a rule that can be read denies because the labels, or the named ports, of the other end are not known. */
+function isOfUnknown(objects: api.PolicyObjects, { action, from, to, protocols = [] }: api.ClusterRuleObject, end: End): boolean {
+  const peers = (end.direction === 'ingress' ? from : to) ?? [];
+  if (!peers.every((peer) => isReadablePeer(peer, end.direction))) return false;
+  return peers.some(
+    (peer) =>
+      isClusterPeer(objects, peer, end, action) === 'unknown' ||
+      protocols.filter(isReadableProtocol).some((protocol) => mayBeNamed(objects, protocol, end, peer, action)),
+  );
 }
 
 function policiesOf(

@@ -15,7 +15,7 @@ export interface PolicyObjects {
 type LabelMap = Readonly<Record<string, string>>;
 
 export interface NamespaceObject {
-  readonly metadata: { readonly name: string; readonly labels?: LabelMap };
+  readonly metadata: { readonly name: string; readonly labels?: LabelMap; readonly annotations?: LabelMap };
 }
 
 export interface NodeObject {
@@ -75,7 +75,7 @@ export interface LabelSelectorObject {
 }
 
 export interface ClusterNetworkPolicyObject {
-  readonly metadata: { readonly name: string; readonly creationTimestamp?: string };
+  readonly metadata: { readonly name: string; readonly creationTimestamp?: string; readonly annotations?: LabelMap };
   readonly spec: {
     readonly tier: 'Admin' | 'Baseline';
     readonly priority: number;
@@ -115,4 +115,10 @@ export interface ClusterProtocolObject {
 
 export interface ClusterTransportObject {
   readonly destinationPort?: { readonly number?: number; readonly range?: { readonly start: number; readonly end: number } };
+}
+
+/** Answer to denied clients that an object states by its annotation `seine.dev/denied`; undefined if it states none. */
+export function statedAnswer({ annotations }: { readonly annotations?: LabelMap }): 'reject' | 'drop' | undefined {
+  const text = annotations?.['seine.dev/denied'];
+  return text === 'reject' || text === 'drop' ? text : undefined;
 }

@@ -1,5 +1,5 @@
 import { verdictOfTier } from './cluster-verdict.ts';
-import type * as api from './objects.ts';
+import * as api from './objects.ts';
 import { addressesOf, type End, holds, isEmpty, type JudgedConnection, matches, namedPort, whoHas } from './parties.ts';
 
 interface Judgement {
@@ -26,6 +26,8 @@ interface EndJudgement {
   readonly allowedBy: readonly string[];
   /** Rule of a ClusterNetworkPolicy that decides, `name spec.ingress[2]`; absent if none does. */
   readonly decidedBy?: string;
+  /** Answer to a denied client that a namespace or a policy states; absent if none does, or nothing is denied. */
+  readonly answer?: 'reject' | 'drop';
 }
 
 /**
@@ -73,17 +75,25 @@ function verdictOfEnd(objects: api.PolicyObjects, connection: JudgedConnection, 
     if (!decided || decided.action === 'Pass') return undefined;
     const isAllowed = decided.action === 'Accept';
     const why = isAllowed ? 'a cluster rule allows it' : 'a cluster rule denies it';
-    return { verdict: isAllowed ? 'allow' : 'deny', why, isolatedBy, allowedBy, decidedBy: decided.rule };
+    const { rule: decidedBy, answer } = decided;
+    return { verdict: isAllowed ? 'allow' : 'deny', why, isolatedBy, allowedBy, decidedBy, ...(answer && { answer }) };
   };
   // NetworkPolicies never apply to a pod that reaches itself.
-  const own = isItself ? undefined : byNetworkPolicies(isolatedBy, allowedBy);
+  const own = isItself ? undefined : byNetworkPolicies(objects, subject, isolatedBy, allowedBy);
   return byTier('Admin') ?? own ?? byTier('Baseline') ?? freely(isolatedBy, allowedBy);
 }
 
-function byNetworkPolicies(isolatedBy: readonly string[], allowedBy: readonly string[]): EndJudgement | undefined {
+function byNetworkPolicies(
+  { namespaces }: api.PolicyObjects,
+  subject: api.PodObject,
+  isolatedBy: readonly string[],
+  allowedBy: readonly string[],
+): EndJudgement | undefined {
   if (isolatedBy.length === 0) return undefined;
   if (allowedBy.length > 0) return { verdict: 'allow', why: 'a rule allows it', isolatedBy, allowedBy };
-  return { verdict: 'deny', why: 'no rule allows it', isolatedBy, allowedBy };
+  const namespace = namespaces.find(({ metadata }) => metadata.name === subject.metadata.namespace);
+  const answer = namespace && api.statedAnswer(namespace.metadata);
+  return { verdict: 'deny', why: 'no rule allows it', isolatedBy, allowedBy, ...(answer && { answer }) };
 }
 
 function freely(isolatedBy: readonly string[], allowedBy: readonly string[]): EndJudgement {
