@@ -77,9 +77,10 @@ export class PolicySwitch {
   refusals(): (packet: PolicyPacket) => boolean {
     const tracker = new ConnectionTracker('userspace');
     const model = new SwitchModel({ flows: this.flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
+    const opening: TrackedBefore = { ctState: new Set(['trk', 'new']), ctMark: 0 };
     return (packet) => {
       const arrival = this.arrivalOf(packet);
-      return arrival !== undefined && model.receive(arrival.inPort, arrival.packet).tables.at(-1) === 'refusals';
+      return arrival !== undefined && model.receive(arrival.inPort, arrival.packet, opening).tables.at(-1) === 'refusals';
     };
   }
 
