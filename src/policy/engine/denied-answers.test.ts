@@ -104,6 +104,41 @@ describe('the answer to denied clients', () => {
     );
   });
 
+  it('that changes replaces the rows that load it, though rules and ports are the same', () => {
+    const engine = engineWith();
+    engine.putPolicy(isolating());
+    const flows = new PolicyFlows({ families: ['ipv4'] });
+    const loadedAfter = (denied?: 'reject' | 'drop') => {
+      engine.putNamespace('shop', {}, denied);
+      const { wanted } = flows.update(engine.matrix, engine.update());
+      const steps = [...wanted.values()].flat().flatMap((flow) => flow.steps);
+      return steps.flatMap((step) => (step.do === 'load' && step.mark.field === 'denial' ? [step.mark.value] : []));
+    };
+    expect([loadedAfter(), loadedAfter('reject'), loadedAfter('drop')]).toEqual([[], [0x20], [0x40]]);
+  });
+
+  it('is none for a pod whose labels are not known, where that of the rule for known pods is a refusal', () => {
+    const engine = engineWith();
+    const policy = clusterPolicies.project({
+      metadata: { name: 'lock', uid: 'c', annotations: { 'seine.dev/denied': 'reject' } },
+      spec: {
+        tier: 'Admin',
+        priority: 1,
+        subject: { namespaces: {} },
+        ingress: [{ action: 'Deny', from: [{ pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: 'far' } } } }] }],
+      },
+    });
+    engine.putNode({ name: 'n2', podCidrs: ['10.10.4.0/22'], addresses: [] });
+    engine.putPod({ ...pod('far', 'n2', '10.10.4.9'), labels: { app: 'far' } });
+    engine.putClusterPolicy(policy ?? expect.fail());
+    engine.update();
+    const answers = ['10.10.4.9', '10.10.4.77'].map((address) =>
+      interpret(engine.matrix, { direction: 'ingress', pod: 'shop/web', address, protocol: 'TCP', port: 80 }),
+    );
+    const denied = { verdict: 'deny', by: ['lock spec.ingress[0]'], why: 'decision' };
+    expect(answers).toEqual([{ ...denied, denial: 'reject' }, denied]);
+  });
+
   it('that is not one of its values is a fault of the policy, and does not count', () => {
     expect(denying('refuse')).toMatchObject({ faults: ['metadata.annotations["seine.dev/denied"]: "refuse" is not one of drop, reject'] });
     expect(denying('refuse')).not.toHaveProperty('denied');
