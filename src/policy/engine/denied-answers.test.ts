@@ -135,7 +135,7 @@ describe('the answer to denied clients', () => {
     const answers = ['10.10.4.9', '10.10.4.77'].map((address) =>
       interpret(engine.matrix, { direction: 'ingress', pod: 'shop/web', address, protocol: 'TCP', port: 80 }),
     );
-    const denied = { verdict: 'deny', by: ['lock spec.ingress[0]'], why: 'decision' };
+    const denied = { verdict: 'deny', by: ['lock spec.ingress[0]'], why: 'decision', tier: 'admin' };
     expect(answers).toEqual([{ ...denied, denial: 'reject' }, denied]);
   });
 
