@@ -60,7 +60,7 @@ describe('the answer to denied clients', () => {
       expect(answerAt(engine, 81)).toEqual({
         verdict: 'deny',
         by: ['lock spec.ingress[1]'],
-      tier: 'admin',
+        tier: 'admin',
         why: 'decision',
         ...(denied && { denial: denied }),
       });
