@@ -13,7 +13,7 @@ import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
 import { kubeadmImageFolder, kubeadmImageNames, makeKubeadmImages } from './kubeadm-images.mjs';
-import { writeOverlay } from './policy-api-overlay.mjs';
+import { writeModuleWithoutSctp } from './policy-api-without-sctp.mjs';
 import {
   containerdOf,
   containerdVersions,
@@ -120,8 +120,8 @@ async function madePolicyApi() {
     needGo();
     mkdirSync(folder, { recursive: true });
     const module = moduleFolder(program.folder, 'sigs.k8s.io/network-policy-api');
-    const overlay = writeOverlay(module, join(folder, 'overlay'));
-    const changed = { ...withoutSctp, args: [...withoutSctp.args, '-overlay', overlay] };
+    const modfile = writeModuleWithoutSctp(module, program.folder, join(folder, 'without-sctp'));
+    const changed = { ...withoutSctp, args: [...withoutSctp.args, `-modfile=${modfile}`] };
     await buildPrograms(folder, [program, changed], 'the conformance suite of ClusterNetworkPolicy');
     copyFileSync(join(module, 'config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml'), definition);
   }

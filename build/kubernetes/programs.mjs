@@ -139,7 +139,7 @@ export function crictl() {
 export function policyApiSuite() {
   const path = 'sigs.k8s.io/network-policy-api/conformance';
   const args = ['test', '-c', '-vet=off', '-trimpath', '-ldflags', '-s -w'];
-  const overlay = join(import.meta.dirname, 'policy-api-overlay.mjs');
+  const overlay = join(import.meta.dirname, 'policy-api-without-sctp.mjs');
   return {
     folder: keptIn('policy-api', [policyApiModule, overlay], JSON.stringify(args)),
     program: { name: 'policy-api.test', folder: policyApiModule, path, args },

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { helperWithoutSctp, manifestWithoutSctp } from '../../build/kubernetes/policy-api-overlay.mjs';
 import { suiteResults } from '../../build/kubernetes/policy-api-run.mjs';
+import { helperWithoutSctp, manifestWithoutSctp } from '../../build/kubernetes/policy-api-without-sctp.mjs';
 
 const container = (name: string, env: string): string =>
   `        - name: ${name}\n          image: agnhost\n${env === '' ? '' : `          env:\n          - name: ${env}\n            value: "foo"\n`}`;

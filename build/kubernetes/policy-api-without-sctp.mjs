@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SetupError } from '../setup/progress.mjs';
 
@@ -43,29 +44,32 @@ export function helperWithoutSctp(text) {
 function changed(what) {
   return new SetupError(
     `the conformance suite of another version: ${what}`,
-    'compare build/kubernetes/policy-api-overlay.mjs with its sources',
+    'compare build/kubernetes/policy-api-without-sctp.mjs with its sources',
   );
 }
 
 /**
- * Writes the changed sources, and the file that names them for `go -overlay`.
+ * Copies the suite's module with the changed sources, and writes a `go.mod` that uses the copy: Go replaces no files of its module cache.
  *
  * @param {string} module folder of the module `sigs.k8s.io/network-policy-api`
+ * @param {string} requiring folder of the module that requires it
  * @param {string} folder destination
- * @returns {string} path of the overlay file
+ * @returns {string} path for `go -modfile`
  */
-export function writeOverlay(module, folder) {
-  mkdirSync(folder, { recursive: true });
+export function writeModuleWithoutSctp(module, requiring, folder) {
+  const copy = join(folder, 'module');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(copy, { recursive: true });
+  const parts = ['go.mod', 'go.sum', 'apis', 'conformance', 'pkg'].map((part) => join(module, part));
+  // Files and folders of the module cache cannot be written; their copies must be.
+  execFileSync('cp', ['-r', '--no-preserve=mode', ...parts, copy]);
   const changes = {
     'conformance/base/manifests.yaml': manifestWithoutSctp,
     'conformance/utils/kubernetes/helper.go': helperWithoutSctp,
   };
-  const replaced = Object.entries(changes).map(([path, change]) => {
-    const own = join(folder, path.replaceAll('/', '-'));
-    writeFileSync(own, change(readFileSync(join(module, path), 'utf8')));
-    return [join(module, path), own];
-  });
-  const overlay = join(folder, 'overlay.json');
-  writeFileSync(overlay, JSON.stringify({ Replace: Object.fromEntries(replaced) }));
-  return overlay;
+  for (const [path, change] of Object.entries(changes)) writeFileSync(join(copy, path), change(readFileSync(join(module, path), 'utf8')));
+  const mod = join(folder, 'go.mod');
+  writeFileSync(mod, `${readFileSync(join(requiring, 'go.mod'), 'utf8')}\nreplace sigs.k8s.io/network-policy-api => ${copy}\n`);
+  writeFileSync(join(folder, 'go.sum'), readFileSync(join(requiring, 'go.sum'), 'utf8'));
+  return mod;
 }
