@@ -283,18 +283,19 @@ function packetsOf(
   return direction === 'ingress' ? [throughService] : [direct, throughService];
 }
 
+interface AskedCells extends AskedPacket {
+  readonly group: PeerGroup;
+  readonly said: Walked;
+  readonly selection: PolicySelection;
+}
+
 function* cellsOf(
   { nodeName, ownAddresses, mode, unknownPeers = 'closed' }: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
-  {
-    packet,
-    own,
-    group,
-    said: { way, outcomes },
-    selection,
-  }: AskedPacket & { readonly group: PeerGroup; readonly said: Walked; readonly selection: PolicySelection },
+  { packet, own, group, said, selection }: AskedCells,
 ): Generator<Cell> {
+  const { way, outcomes } = said;
   const { shown, size } = group;
   const { ip: peer, party } = shown;
   const isIngress = direction === 'ingress';
