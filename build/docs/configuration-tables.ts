@@ -82,7 +82,8 @@ const groups: Groups = {
   },
   policy: {
     'policy.mode': 'policies drop (`enforce`), only count (`audit`), or do nothing (`off`). Quote `"off"` in YAML',
-    'policy.denied': 'denied packets get no answer (`drop`). `reject` is not supported yet',
+    'policy.denied':
+      'pods whose connection is denied get no answer (`drop`), or a [refusal](network-policy.md#refuse-denied-connections) (`reject`)',
     'policy.whenUnknown':
       'new pods before their policies or labels are known: reached by their own node only (`closed`), ADD fails (`refuse`), or unrestricted (`open`)',
     'policy.unknownPeers':

@@ -81,10 +81,10 @@ it('posts an event of a change, a warning where policies stop being enforced', (
 
 it('warns about an invalid answer to denied pods, separately from the mode', () => {
   const t = setUp();
-  t.refuse('reject');
-  const fault = 'policy.denied in ConfigMap seine-system/seine-live is "reject", which is not one of drop: drop is in force';
+  t.refuse('reset');
+  const fault = 'policy.denied in ConfigMap seine-system/seine-live is "reset", which is not one of drop, reject: drop is in force';
   expect([...t.warnings.values()]).toEqual([[fault]]);
   expect(t.events).toEqual([`Warning PolicyModeInvalid ${fault}`]);
-  t.refuse('drop');
+  t.refuse('reject');
   expect(t.warnings.size).toBe(0);
 });

@@ -49,6 +49,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
     'Audit policies before enforcing them': 'pages',
     'Inspect policies': 'pages',
     'Log denied traffic': 'pages',
+    'Refuse denied connections': 'pages',
     'Suspend policies': 'pages',
   },
   'docs/services.md': { 'Inspect a Service': 'pages' },

@@ -41,10 +41,10 @@ describe('parseConfig', () => {
       ruleMetrics: false,
       serviceOpenings: 2_000,
     });
-    const others = 'policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }';
+    const others = 'policy: { mode: audit, denied: reject, whenUnknown: refuse, logDenied: all, liveConnections: keep }';
     expect(parseConfig(others, {}).policy).toEqual({
       mode: 'audit',
-      denied: 'drop',
+      denied: 'reject',
       whenUnknown: 'refuse',
       unknownPeers: 'closed',
       logDenied: 'all',

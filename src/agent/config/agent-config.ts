@@ -3,7 +3,7 @@ import { parse as parseYaml, parseDocument as parseYamlDocument } from 'yaml';
 import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
-import { liveConnectionsChoices, policyModes } from '../../dataplane/compile/environment.ts';
+import { deniedChoices, liveConnectionsChoices, policyModes } from '../../dataplane/compile/environment.ts';
 
 /** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
@@ -86,7 +86,7 @@ const policySchema = z.strictObject({
    * Answer to pods whose connection is denied: none, or a refusal. The ConfigMap `seine-live` takes precedence over it, the annotation
    * `seine.dev/denied` of the Node over both, and that of a Namespace or a ClusterNetworkPolicy over all.
    */
-  denied: z.enum(['drop'], 'can only be drop: reject is not supported yet').default('drop'),
+  denied: z.enum(deniedChoices).default('drop'),
   /** Treatment of a pod for which it is unknown whether a policy selects it. */
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
   /** Treatment of pods whose labels are not known, by rules of cluster policies that deny or pass pods by labels. */

@@ -124,11 +124,23 @@ describe('LiveEnvironment', () => {
     expect(t.seen).toHaveLength(3);
   });
 
-  it('drops for denied pods, whatever the annotation and the settings of all nodes ask for', () => {
-    const t = setUp();
-    t.ofAll({ denied: 'reject' });
-    t.become({ denied: 'reject' });
-    t.live.look();
-    expect(t.live.current.denied).toBeUndefined();
+  it('prefers the answer to denied pods of the annotation to that of all nodes, and that to the configured one', () => {
+    const t = setUp('policy: { denied: reject }');
+    const answers = (
+      [
+        [undefined, undefined],
+        [undefined, 'drop'],
+        ['reject', 'drop'],
+        ['refuse', 'drop'],
+        ['refuse', 'reset'],
+        ['drop', 'reject'],
+      ] as const
+    ).map(([annotation, all]) => {
+      t.ofAll(all && { denied: all });
+      t.become(annotation === undefined ? {} : { denied: annotation });
+      t.live.look();
+      return t.live.current.denied ?? 'drop';
+    });
+    expect(answers).toEqual(['reject', 'drop', 'reject', 'drop', 'reject', 'drop']);
   });
 });

@@ -1,4 +1,4 @@
-import { type deniedChoices, type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
+import { deniedChoices, type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
 
 /** Values of one setting of a node from each source; any may be invalid. */
 interface ReportedValues<V extends string> {
@@ -46,8 +46,8 @@ class LiveChoice<V extends string> {
 /** Policy mode of a node. */
 export const nodePolicyMode = new LiveChoice<PolicyMode>(policyModes, { annotation: 'seine.dev/policy-mode', key: 'policy.mode' });
 
-/** Answer to denied clients on a node. `reject` is not supported yet. */
-export const nodeDenied = new LiveChoice<(typeof deniedChoices)[number]>(['drop'], {
+/** Answer to denied clients on a node. */
+export const nodeDenied = new LiveChoice<(typeof deniedChoices)[number]>(deniedChoices, {
   annotation: 'seine.dev/denied',
   key: 'policy.denied',
 });

@@ -143,8 +143,7 @@ export class ObjectFeed {
   #putNamespace(key: string): void {
     const { engine, sources } = this.#options;
     const namespace = sources.namespaces.get(key);
-    // Answers to denied clients are not supported yet (`seine.dev/denied`).
-    if (namespace) engine.putNamespace(key, namespace.labels);
+    if (namespace) engine.putNamespace(key, namespace.labels, namespace.denied);
     else engine.removeNamespace(key);
   }
 
@@ -171,10 +170,8 @@ export class ObjectFeed {
   #putClusterPolicy(key: string): void {
     const { engine, sources } = this.#options;
     const policy = sources.clusterPolicies.get(key);
-    if (policy) {
-      const { denied: _, ...supported } = policy;
-      engine.putClusterPolicy(supported);
-    } else engine.removeClusterPolicy(key);
+    if (policy) engine.putClusterPolicy(policy);
+    else engine.removeClusterPolicy(key);
   }
 
   #putPod(key: string): void {
