@@ -28,20 +28,22 @@ export function verdictOfTier(
     for (const [at, rule] of (spec[end.direction] ?? []).entries()) {
       const action = effectOf(objects, rule, connection, end);
       if (!action) continue;
-      const answer = action === 'Deny' && !isOfUnknown(objects, rule, end) ? api.statedAnswer(metadata) : undefined;
+      const isOfUnknown = connection.unknownPeers !== 'open' && mayBeUnknown(objects, rule, end);
+      const answer = action === 'Deny' && !isOfUnknown ? api.statedAnswer(metadata) : undefined;
       return { action, rule: `${metadata.name} spec.${end.direction}[${at}]`, ...(answer && { answer }) };
     }
   return undefined;
 }
 
-/** Reports whether a rule that can be read denies because the labels, or the named ports, of the other end are not known. */
-function isOfUnknown(objects: api.PolicyObjects, { action, from, to, protocols = [] }: api.ClusterRuleObject, end: End): boolean {
+/** Reports whether a rule that can be read may deny because the labels, or the named ports, of the other end are not known. */
+function mayBeUnknown(objects: api.PolicyObjects, { action, from, to, protocols = [] }: api.ClusterRuleObject, end: End): boolean {
   const peers = (end.direction === 'ingress' ? from : to) ?? [];
   if (!peers.every((peer) => isReadablePeer(peer, end.direction))) return false;
+  // With an entry that cannot be read, a rule is about every port, whatever name a port has.
+  const named = protocols.every(isReadableProtocol) ? protocols : [];
   return peers.some(
     (peer) =>
-      isClusterPeer(objects, peer, end, action) === 'unknown' ||
-      protocols.filter(isReadableProtocol).some((protocol) => mayBeNamed(objects, protocol, end, peer, action)),
+      isClusterPeer(objects, peer, end, action) === 'unknown' || named.some((protocol) => mayBeNamed(objects, protocol, end, peer, action)),
   );
 }
 
