@@ -5,8 +5,9 @@ import { SeineError } from '../src/base/errors/seine-error.ts';
 import type { Family } from '../src/base/net/ip.ts';
 import type { PodStatusLine } from './daemon/status.ts';
 import { changeChecks } from './demo/change-checks.ts';
+import { clusterPolicyChecks } from './demo/cluster-policy-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
-import { guardedManifests, guardedNamespace, newPod, setClientsMayAsk } from './demo/guarded.ts';
+import { guardedManifests, guardedNamespace, newPod, putClusterPolicy, removeClusterPolicy, setClientsMayAsk } from './demo/guarded.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { policyChecks } from './demo/policy-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
@@ -59,7 +60,10 @@ const paints = paintsFor(process.stderr);
 
 async function main(options: DemoOptions, signal: AbortSignal): Promise<number> {
   needRoot();
-  const plan = planLab({ ...options, ...(await builtIfAsked(options)), dir: realLabDir(options.dir) });
+  const built = await builtIfAsked(options);
+  // A real API server takes a moment to serve a CRD, and agents look for it once a minute.
+  const clusterPolicies = built.kubernetes === undefined && built.controlPlane === undefined;
+  const plan = planLab({ ...options, ...built, clusterPolicies, dir: realLabDir(options.dir) });
   const results: DemoCheckResult[] = [];
   const record = (result: DemoCheckResult) => {
     results.push(result);
@@ -105,6 +109,7 @@ function checksOf(scene: Scene): DemoCheck[] {
     ...families.flatMap((family) => serviceChecks(scene, family)),
     ...families.flatMap((family) => changeChecks(scene, family)),
     ...families.flatMap((family) => policyChecks(scene, family)),
+    ...(scene.plan.clusterPolicies === true ? families.flatMap((family) => clusterPolicyChecks(scene, family)) : []),
     ...nodeChecks(scene),
   ];
 }
@@ -150,6 +155,8 @@ async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, sign
     pings,
     setRolling: (pod, is) => setRolling(api, pod, is, signal),
     setClientsMayAsk: (may) => setClientsMayAsk(api, may, signal),
+    putClusterPolicy: (policy) => putClusterPolicy(api, policy, signal),
+    removeClusterPolicy: (name) => removeClusterPolicy(api, name, signal),
     addGuarded: (name, until) => addGuarded(api, plan, name, until),
     removeGuarded: async (name, until) =>
       void (await api.send({ method: 'DELETE', path: `/api/v1/namespaces/${guardedNamespace}/pods/${name}` }, until)),

@@ -1,5 +1,6 @@
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Log } from '../../src/base/log/log.ts';
+import { serveClusterPolicies } from '../kube/cluster-policies.ts';
 import { KubeApi } from '../kube/kube-api.ts';
 import { kubeconfigText } from '../kube/kubeconfig.ts';
 import { writeFileWhole } from '../machine/files.ts';
@@ -71,6 +72,7 @@ export class Lab {
     this.#access = access;
     this.#api = new KubeApi(access.fromMachine);
     writeFileWhole(labPaths(plan.dir).kubeconfig, kubeconfigText(access.fromMachine, `seine-lab-${plan.id}`));
+    if (plan.clusterPolicies === true) await serveClusterPolicies(this.#api, signal);
     progress.step(plan.bare ? 'kubelets' : 'agents and kubelets');
     if (!plan.bare) {
       await Promise.all(plan.nodes.map((node) => configureNode(plan, node, access.fromNodes, pluginFolders, signal)));

@@ -1,3 +1,4 @@
+import { clusterPoliciesPath } from '../kube/cluster-policies.ts';
 import type { KubeApi } from '../kube/kube-api.ts';
 import type { LabPlan } from '../plan/plan.ts';
 import { type DemoManifest, demoNamespace, podManifest, podPort } from './workload.ts';
@@ -49,4 +50,12 @@ function policy(name: string, spec: object): DemoManifest {
 export async function setClientsMayAsk(api: KubeApi, may: boolean, signal: AbortSignal): Promise<void> {
   if (may) await api.send({ method: 'POST', path: policies, body: clientsMayAsk.object }, signal);
   else await api.send({ method: 'DELETE', path: `${policies}/clients-may-ask` }, signal);
+}
+
+export async function putClusterPolicy(api: KubeApi, policy: object, signal: AbortSignal): Promise<void> {
+  await api.send({ method: 'POST', path: clusterPoliciesPath, body: policy }, signal);
+}
+
+export async function removeClusterPolicy(api: KubeApi, name: string, signal: AbortSignal): Promise<void> {
+  await api.send({ method: 'DELETE', path: `${clusterPoliciesPath}/${name}` }, signal);
 }

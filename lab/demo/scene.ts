@@ -26,6 +26,9 @@ export interface Scene {
   readonly setRolling: (pod: string, is: boolean) => Promise<void>;
   /** Removes the policy that allows clients to reach the guarded pod, or restores it. */
   readonly setClientsMayAsk: (may: boolean) => Promise<void>;
+  /** Creates a ClusterNetworkPolicy. */
+  readonly putClusterPolicy: (policy: object) => Promise<void>;
+  readonly removeClusterPolicy: (name: string) => Promise<void>;
   /** Starts another pod for which no traffic is allowed. */
   readonly addGuarded: (name: string, signal: AbortSignal) => Promise<PodStatusLine>;
   readonly removeGuarded: (name: string, signal: AbortSignal) => Promise<void>;

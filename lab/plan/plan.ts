@@ -52,6 +52,8 @@ export interface LabOptions {
   readonly podInterface?: PodInterfaceOption | undefined;
   /** Subnets of the nodes, 1 or 2; with 2, every second node is in the second one. Default: 1. */
   readonly subnets?: number | undefined;
+  /** True if the lab's own API server has the CRD of ClusterNetworkPolicy before agents start. */
+  readonly clusterPolicies?: boolean | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -122,6 +124,7 @@ const labPlan = z.object({
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   subnets: z.literal(2).optional(),
+  clusterPolicies: z.literal(true).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
   nodes: z.array(nodePlan),
@@ -175,6 +178,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.bare === true && { bare: true as const }),
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(subnets === 2 && { subnets: 2 as const }),
+    ...(options.clusterPolicies === true && { clusterPolicies: true as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     external: {
       netns: outsideNetns(id),

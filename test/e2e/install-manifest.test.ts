@@ -12,6 +12,7 @@ import { permissions, reviewPermissions } from '../../build/manifests/grants.ts'
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
 import type { AccessLine } from '../../lab/apiserver/access/access-log.ts';
+import { clusterPolicyCrd, crdPath } from '../../lab/kube/cluster-policies.ts';
 import { kubeconfigText, readKubeconfig } from '../../lab/kube/kubeconfig.ts';
 import { createNetns, deleteNetns, inNetns } from '../../lab/machine/netns.ts';
 import { run, runAnyway } from '../../lab/machine/process.ts';
@@ -20,7 +21,6 @@ import { labPaths, netnsPath, nodePaths } from '../../lab/plan/names.ts';
 import { listenTcpIn } from '../../lab/probe/sockets.ts';
 import { install } from '../../src/install/install.ts';
 import { agentToken } from '../support/agent-token.ts';
-import { clusterPolicyCrd, crdPath } from '../support/cluster-policy-crd.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 const execute = promisify(execFile);

@@ -45,6 +45,7 @@ function expectedChecks(families: readonly string[], { nodes }: { readonly nodes
     ...families.flatMap((family) => ['service.spread', 'service.hairpin', 'service.empty-refused'].map((name) => `${name}.${family}`)),
     ...families.flatMap((family) => ['nodeport.outside', 'service.removed-under-load'].map((name) => `${name}.${family}`)),
     ...families.flatMap((family) => ['allow', 'deny', 'log', 'live-cut', 'first-packet'].map((name) => `policy.${name}.${family}`)),
+    ...families.flatMap((family) => [`clusterpolicy.deny.${family}`, `policy.reject.${family}`]),
     'cni.check',
     'agent.restart-lossless',
     'flows.by-table',

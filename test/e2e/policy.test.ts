@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../../lab/kube/cluster-policies.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import type { DeniedLogView, WouldDenyView } from '../../src/api/denied-log.ts';
@@ -10,7 +11,6 @@ import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { plain } from '../../src/seinectl/paint.ts';
 import type { Verification } from '../../src/seinectl/policy/verification.ts';
 import { run } from '../../src/seinectl/program.ts';
-import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../support/cluster-policy-crd.ts';
 import { LoneServer } from '../support/lone-server.ts';
 import { SctpTalk, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
