@@ -135,6 +135,14 @@ it('confirms the absence of a resource only after a minute without it', async ()
   expect(JSON.parse(await read())).toMatchObject({ items: [] });
 });
 
+it('is an empty list at once for a reader that knows no objects from before', async () => {
+  const { server } = scene();
+  const api = new OptionalApi({ http: server, group: 'example.org', versions: ['v2'], confirmAfterMs: 0 });
+  let text = '';
+  for await (const chunk of api.stream({ path }, AbortSignal.timeout(5_000))) text += Buffer.from(chunk).toString();
+  expect(JSON.parse(text)).toMatchObject({ items: [] });
+});
+
 describe('a reflector of an optional resource', () => {
   const hasty = { ...reflectorPolicy, minBackoffMs: 1, maxBackoffMs: 4, healthyWatchMs: 0 };
   const things: Resource<object> = { kind: 'Thing', path, revision: 1, project: () => ({ is: 'thing' }) };

@@ -14,6 +14,11 @@ interface OptionalApiOptions {
   readonly idleMs?: { readonly min: number; readonly max: number };
   /** Returns a number from 0 to 1. Default: `Math.random`. */
   readonly chance?: () => number;
+  /**
+   * Time for which the resource must have been absent before a consistent list is empty (ms): 0 for a reader that knows no objects from
+   * before. Default: a minute.
+   */
+  readonly confirmAfterMs?: number;
   /** Monotonic time (ms). Default: `performance.now`. */
   readonly nowMs?: () => number;
 }
@@ -78,9 +83,10 @@ export class OptionalApi {
     const isWatch = query?.['watch'] !== undefined;
     const isSnapshot = isSnapshotOf(query);
     if (!isSnapshot && this.#absentSinceMs === undefined) throw goneError('the resource is not served any more');
-    const nowMs = (this.#options.nowMs ?? (() => performance.now()))();
+    const { nowMs: clock = () => performance.now(), confirmAfterMs = CONFIRMED_MS } = this.#options;
+    const nowMs = clock();
     this.#absentSinceMs ??= nowMs;
-    if (!isWatch && query?.['resourceVersion'] === undefined && nowMs - this.#absentSinceMs < CONFIRMED_MS) throw notServedError();
+    if (!isWatch && query?.['resourceVersion'] === undefined && nowMs - this.#absentSinceMs < confirmAfterMs) throw notServedError();
     onAccepted?.();
     if (!isWatch) {
       yield Buffer.from(JSON.stringify({ metadata: { resourceVersion: ABSENT }, items: [] }));

@@ -132,9 +132,14 @@ const group = 'policy.networking.k8s.io';
 const versions = ['v1beta1', 'v1alpha2'] as const;
 type ClusterNetworkPolicyVersion = (typeof versions)[number];
 
-/** Requests to a cluster that may not serve ClusterNetworkPolicies, or in another version. */
+/** Requests to a cluster that may not serve ClusterNetworkPolicies, or in another version; for a reader that follows them. */
 export function clusterPolicyApi(http: Pick<KubeHttp, 'stream' | 'json'>): OptionalApi {
   return new OptionalApi({ http, group, versions });
+}
+
+/** The same for a reader that lists them once: it has no objects that a short absence could remove. */
+export function clusterPolicyListApi(http: Pick<KubeHttp, 'stream' | 'json'>): OptionalApi {
+  return new OptionalApi({ http, group, versions, confirmAfterMs: 0 });
 }
 
 /** Returns the resource as a version of the API serves it. The versions have the same fields. */

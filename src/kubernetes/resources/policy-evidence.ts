@@ -69,7 +69,7 @@ export const policyEvidence = {
   pods: { ...evidenceOf('Pod', '/api/v1/pods', pod), fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' },
 } as const;
 
-/** ClusterNetworkPolicies, which a cluster may not serve (`clusterPolicyApi`). */
+/** ClusterNetworkPolicies, which a cluster may not serve (`clusterPolicyListApi`). */
 export const clusterPolicyEvidence = evidenceOf(
   'ClusterNetworkPolicy',
   '/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies',

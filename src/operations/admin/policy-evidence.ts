@@ -5,7 +5,7 @@ import type { NodeEnvironment, PolicyMode } from '../../dataplane/compile/enviro
 import { tables } from '../../dataplane/pipeline/tables.ts';
 import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { clusterPolicyEvidence, policyEvidence as lists } from '../../kubernetes/resources/policy-evidence.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';
@@ -62,7 +62,7 @@ async function* evidenceLines(port: PolicyEvidencePort, node: EvidenceNode, sign
 
 async function* evidence(port: PolicyEvidencePort, node: EvidenceNode, signal: AbortSignal): AsyncGenerator<PolicyEvidence> {
   yield node;
-  const optional = { http: clusterPolicyApi(port.http), turns: port.turns };
+  const optional = { http: clusterPolicyListApi(port.http), turns: port.turns };
   for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal))
     yield { kind: 'object', of: 'clusterNetworkPolicies', object };
   for (const kind of ['networkPolicies', 'namespaces', 'nodes', 'pods'] as const)

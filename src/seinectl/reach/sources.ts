@@ -6,7 +6,7 @@ import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
@@ -107,7 +107,7 @@ async function fromCluster(source: ObjectSource, env: ProcessVariables): Promise
   const reading = { http, turns: new LoopTurns(10) };
   const signal = AbortSignal.timeout(CLUSTER_TIMEOUT_MS);
   const objects = noObjects();
-  const optional = { ...reading, http: clusterPolicyApi(http) };
+  const optional = { ...reading, http: clusterPolicyListApi(http) };
   try {
     for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal))
       (objects.clusterNetworkPolicies as unknown[]).push(object);
