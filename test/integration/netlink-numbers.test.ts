@@ -9,7 +9,9 @@ import { afterAll, expect, it } from 'vitest';
  * between architectures.
  */
 
-const rooms = ['src/netlink', 'src/base/files', 'src/cni-shim'].map((room) => resolve(import.meta.dirname, '..', '..', room));
+const rooms = ['src/netlink', 'src/netlink/wireguard', 'src/base/files', 'src/cni-shim'].map((room) =>
+  resolve(import.meta.dirname, '..', '..', room),
+);
 const folder = mkdtempSync(join(tmpdir(), 'seine-numbers-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -28,6 +30,7 @@ const headers = [
   ...['linux/netlink.h', 'linux/rtnetlink.h', 'linux/genetlink.h', 'linux/neighbour.h', 'linux/net_namespace.h', 'linux/fib_rules.h'],
   ...[
     'linux/veth.h',
+    'linux/wireguard.h',
     'linux/openvswitch.h',
     'linux/netconf.h',
     'linux/sock_diag.h',
@@ -40,7 +43,7 @@ const headers = [
 
 /** Numbers of our own, which no header has under that name. */
 const ours = new Set([
-  ...['AT_ONCE', 'ECHO_HEADER', 'FIRST_TABLE', 'GENERIC_HEADER_BYTES', 'IFINFOMSG_LENGTH', 'OVS_HEADER_BYTES', 'PACKET_BYTES_MAX'],
+  ...['AT_ONCE', 'DEFAULT_CHECK_MS', 'ECHO_HEADER', 'FIRST_TABLE', 'IFINFOMSG_LENGTH', 'OVS_HEADER_BYTES', 'PACKET_BYTES_MAX'],
   ...['INFO_BYTES', 'SIZE_AT', 'ENTRIES_AT', 'TARGET_NAME_BEFORE', 'SOCKET_ID_BYTES', 'SOURCE_PORT_AT', 'NETCONFMSG_BYTES'],
   ...[
     'RTGENMSG_LENGTH',

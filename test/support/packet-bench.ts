@@ -103,7 +103,7 @@ export class PacketBench {
 
   /** Changes its entries to the desired ones. Resolves when packets match only those. */
   async become(wanted: ReadonlyMap<Owner, Wanted>): Promise<void> {
-    const entries = new Map([...wanted].flatMap(([owner, each]) => [...encodeBridgeEntries(owner, each)]));
+    const entries = new Map([...wanted].flatMap(([owner, each]) => [...encodeBridgeEntries(owner, withoutLimits(each))]));
     const put = new Map([...entries].filter(([key, value]) => this.#entries.get(key) !== value));
     const remove = new Set([...this.#entries.keys()].filter((key) => !entries.has(key)));
     await new BridgeTarget(this.#connection).apply({ put, remove }, this.#stop.signal);
@@ -127,6 +127,12 @@ export class PacketBench {
     for (const capture of this.#captures.values()) capture.close();
     await this.ovs.stop();
   }
+}
+
+/** Meters of packets that limit nothing: a fast host sends more packets to the agent than one sender may. */
+function withoutLimits(wanted: Wanted): Wanted {
+  const limits = { rate: 1_000_000, burst: 1_000_000 };
+  return { ...wanted, meters: wanted.meters.map((meter) => (meter.unit === 'packets' ? { ...meter, ...limits } : meter)) };
 }
 
 /** A port of the bridge outside of the scene. */
