@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/base/log/log.ts';
 import { type Ip, parseIp } from '../../src/base/net/ip.ts';
 import { nothing } from '../../src/dataplane/desired/host-entries.ts';
@@ -183,7 +183,11 @@ describe('learned choices of endpoints', () => {
     const at = (seconds: number): ServiceIntent => intent('10.96.0.13', seconds, first);
     const longest = 65_535;
 
+    /** Ends the keeper of a test: it looks at the choices several times after a change, and would renew those of the next test. */
+    let done: AbortController;
+    beforeEach(() => void (done = new AbortController()));
     afterEach(() => {
+      done.abort();
       // A cached decision whose packets are not counted yet would learn again while it is purged.
       ovs.exec('ovs-appctl', 'revalidator/purge');
       ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.affinity.id},cookie=${learnedCookieOf(owner)}/-1`);
@@ -193,7 +197,7 @@ describe('learned choices of endpoints', () => {
       await serve(owner, 10, at(seconds));
       connect('10.10.9.1', '10.96.0.13');
       await expect.poll(remembered).toEqual(['10.10.9.1']);
-      return new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+      return new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: done.signal });
     }
 
     it.each([
@@ -222,7 +226,7 @@ describe('learned choices of endpoints', () => {
       await serve(moved, 11, movedAt(600, first));
       connect('10.10.9.1', '10.96.0.14');
       await expect.poll(remembered).toEqual(['10.10.9.1']);
-      const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+      const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: done.signal });
       portChanged(keeper, moved, movedAt(600, first), movedAt(60, second));
       await expect.poll(remembered).toEqual([]);
       expect(keeper.removed).toBe(1);
