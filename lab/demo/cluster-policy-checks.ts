@@ -44,8 +44,13 @@ async function whileDenied(
   if (!before.ok) return before;
   await scene.putClusterPolicy(denyClients(name, annotations));
   const patience = expected === isDropped ? deniedMs : answerMs;
-  const denied = await eventually(() => compared(scene, family, patience, expected, expected === isDropped ? 'dropped' : 'refused'));
-  await scene.removeClusterPolicy(name);
+  const word = expected === isDropped ? 'dropped' : 'refused';
+  let denied: Verdict;
+  try {
+    denied = await eventually(() => compared(scene, family, patience, expected, word));
+  } finally {
+    await scene.removeClusterPolicy(name);
+  }
   if (!denied.ok) return denied;
   const after = await eventually(() => compared(scene, family, answerMs, ({ outcome }) => outcome.is === 'OK', 'answered again'));
   return after.ok ? { ok: true, detail: `${denied.detail}, ${after.detail}` } : after;

@@ -60,7 +60,7 @@ function readIpv4(etherType: Buffer, packet: Buffer): QuotablePacket | undefined
 }
 
 function readIpv6(etherType: Buffer, packet: Buffer): QuotablePacket | undefined {
-  if (packet.length < IPV6_BYTES) return undefined;
+  if (packet.length < IPV6_BYTES || packet.readUInt8(0) >>> 4 !== 6) return undefined;
   const length = IPV6_BYTES + packet.readUInt16BE(4);
   const bytes = packet.subarray(0, length);
   const upper = readUpperLayer(bytes, packet.readUInt8(6));

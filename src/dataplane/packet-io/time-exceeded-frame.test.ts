@@ -113,6 +113,13 @@ describe('fragments', () => {
     return frame;
   };
 
+  it('have the version of their EtherType, or are no packets', () => {
+    const frame = ipv6(17);
+    expect(answerTo(frame)).toBeDefined();
+    frame.writeUInt8(0x40, 14);
+    expect(answerTo(frame)).toBeUndefined();
+  });
+
   it('are answered by the first', () => {
     expect(answerTo(ipv4(0x2000))).toBeDefined();
     expect(answerTo(ipv4(0x2001))).toBeUndefined();

@@ -1,3 +1,4 @@
+import { Turn } from '../../base/async/turn.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { errnoOf } from '../errno.ts';
 import { familyNumber } from '../generic.ts';
@@ -8,12 +9,11 @@ import { decodeDevicePart, encodeChange, encodeDeviceRequest, joinParts, wireGua
 
 /** WireGuard devices of the kernel's module, by generic netlink. */
 export class KernelWireGuard implements WireGuard {
-  readonly #socket: NetlinkSocket;
   /** The socket works for one caller at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #socket: Turn<NetlinkSocket>;
 
   private constructor(socket: NetlinkSocket) {
-    this.#socket = socket;
+    this.#socket = new Turn(socket);
   }
 
   /** The caller closes it. @param namespace of the devices; absent: this process's */
@@ -22,45 +22,43 @@ export class KernelWireGuard implements WireGuard {
   }
 
   close(): void {
-    this.#socket.close();
+    this.#socket.thing.close();
   }
 
   read(device: string, signal: AbortSignal): Promise<WireGuardDevice | undefined> {
-    return this.#inTurn(signal, () => this.#read(device));
+    return this.#inTurn(signal, (socket) => readDevice(socket, device));
   }
 
   apply(device: string, change: WireGuardChange, signal: AbortSignal): Promise<void> {
-    return this.#inTurn(signal, async () => {
-      const family = familyNumber(this.#socket, wireGuardFamily);
+    return this.#inTurn(signal, async (socket) => {
+      const family = familyNumber(socket, wireGuardFamily);
       if (family === undefined) throw new SeineError('REFUSED', `WireGuard device ${device}: the kernel has no WireGuard`);
-      await this.#socket.transactOffThread(encodeChange(family, device, change));
+      await socket.transactOffThread(encodeChange(family, device, change));
     });
   }
 
-  async #read(device: string): Promise<WireGuardDevice | undefined> {
-    const family = familyNumber(this.#socket, wireGuardFamily);
-    if (family === undefined) return undefined;
-    try {
-      const parts = await this.#socket.listOffThread({
-        type: family,
-        what: `read WireGuard device ${device}`,
-        body: (batch) => void encodeDeviceRequest(batch, device),
-        decode: decodeDevicePart,
-      });
-      return joinParts(parts);
-    } catch (thrown) {
-      if (noDevice.has(errnoOf(thrown) ?? '')) return undefined;
-      throw thrown;
-    }
-  }
-
-  #inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(() => {
+  #inTurn<T>(signal: AbortSignal, work: (socket: NetlinkSocket) => Promise<T>): Promise<T> {
+    return this.#socket.take((socket) => {
       if (signal.aborted) throw new SeineError('CANCELLED', 'WireGuard: the caller stopped waiting');
-      return work();
+      return work(socket);
     });
-    this.#turn = mine.catch(() => undefined); // reported to its caller
-    return mine;
+  }
+}
+
+async function readDevice(socket: NetlinkSocket, device: string): Promise<WireGuardDevice | undefined> {
+  const family = familyNumber(socket, wireGuardFamily);
+  if (family === undefined) return undefined;
+  try {
+    const parts = await socket.listOffThread({
+      type: family,
+      what: `read WireGuard device ${device}`,
+      body: (batch) => void encodeDeviceRequest(batch, device),
+      decode: decodeDevicePart,
+    });
+    return joinParts(parts);
+  } catch (thrown) {
+    if (noDevice.has(errnoOf(thrown) ?? '')) return undefined;
+    throw thrown;
   }
 }
 

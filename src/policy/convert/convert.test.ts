@@ -323,6 +323,22 @@ describe('hostile input', () => {
     expect(lossesOf(antrea('ClusterGroup', 'own', { childGroups: ['own'] }), policy('own')).join()).toContain('nested more than 8 deep');
   });
 
+  it('does not grow by the product of subjects and rules, or of the peers and ports of a rule', () => {
+    const appliedTo = Array.from({ length: 1_000 }, (_, at) => ({ podSelector: { matchLabels: { app: `a${at}` } } }));
+    const from = Array.from({ length: 1_000 }, (_, at) => ({ podSelector: { matchLabels: { app: `b${at}` } } }));
+    const ports = Array.from({ length: 1_000 }, (_, at) => ({ protocol: 'TCP', port: at + 1 }));
+    const one = { action: 'Drop', from, ports };
+    const bySubjects = convert(antrea('ClusterNetworkPolicy', 'p', { priority: 1, appliedTo, ingress: [one] }));
+    expect([bySubjects.policies, bySubjects.losses[0]?.reason]).toEqual([
+      [],
+      'it would become 64000 policies; a run has 50000, and a tier 1001 priorities',
+    ]);
+    const byRules = convert(antrea('ClusterNetworkPolicy', 'p', { ...every, ingress: Array.from({ length: 100 }, () => one) }));
+    expect([byRules.policies, byRules.losses[0]?.reason]).toEqual([[], expect.stringContaining('6400 policies')]);
+    const { policies, losses } = convert(antrea('ClusterNetworkPolicy', 'p', { ...every, ingress: [one] }));
+    expect([policies.length, losses]).toEqual([64, []]);
+  });
+
   it('does not grow by exceptions', () => {
     const except = Array.from({ length: 40 }, (_, at) => `2001:db8:${at}::1/128`);
     const block = { ipBlock: { cidr: '::/0', except } };

@@ -1,7 +1,7 @@
 import type { ClusterNetworkPolicyObject, ClusterRuleObject } from '../verify/reference/objects.ts';
 import type { ConvertedTier, DraftPart, DraftPolicy } from './drafts.ts';
 import type { LossList } from './losses.ts';
-import { chunks, rulesOf } from './rule-lists.ts';
+import { chunkCount, chunks, ruleCount, rulesOf } from './rule-lists.ts';
 
 /** ClusterNetworkPolicy as it is applied. */
 export interface ConvertedPolicy extends ClusterNetworkPolicyObject {
@@ -16,6 +16,8 @@ export interface ConvertedPolicy extends ClusterNetworkPolicyObject {
 const LAST_RANK = 1_000;
 /** Distance of ranks, if there are enough: a user can put a policy between two. */
 const USUAL_STEP = 10;
+/** Policies that one run returns: subjects and rules of one policy multiply. */
+const POLICIES_MAX = 50_000;
 const NAME_MAX = 253;
 /** Characters for the numbers that make names unique. */
 const NUMBER_MAX = 12;
@@ -31,14 +33,35 @@ interface Sheet {
 /** Gives ranks and names. The order of evaluation stays; policies that get no rank are lost. */
 export function ranked(drafts: readonly DraftPolicy[], losses: LossList): readonly ConvertedPolicy[] {
   const names = new NameList();
+  const bounded = withinBounds(drafts, losses);
   return (['Admin', 'Baseline'] as const).flatMap((tier) =>
     rankedTier(
       tier,
-      drafts.filter((each) => each.tier === tier),
+      bounded.filter((each) => each.tier === tier),
       names,
       losses,
     ),
   );
+}
+
+/** Loses drafts that would become too many policies, before these are built. */
+function withinBounds(drafts: readonly DraftPolicy[], losses: LossList): readonly DraftPolicy[] {
+  let left = POLICIES_MAX;
+  return drafts.filter(({ object, parts }) => {
+    const pieces = parts.map(({ ingress, egress }) => Math.max(pieceCount(ingress), pieceCount(egress)));
+    const policies = parts.reduce((sum, { subjects }, at) => sum + subjects.length * (pieces[at] ?? 0), 0);
+    const isFine = policies <= left && pieces.every((count) => count <= LAST_RANK + 1);
+    if (isFine) left -= policies;
+    else {
+      const reason = `it would become ${policies} policies; a run has ${POLICIES_MAX}, and a tier ${LAST_RANK + 1} priorities`;
+      losses.add({ object, field: ['spec'], value: undefined, reason, leftOut: ['spec'] });
+    }
+    return isFine;
+  });
+}
+
+function pieceCount(rules: DraftPart['ingress']): number {
+  return chunkCount(rules.reduce((sum, rule) => sum + ruleCount(rule), 0));
 }
 
 function rankedTier(tier: ConvertedTier, drafts: readonly DraftPolicy[], names: NameList, losses: LossList): readonly ConvertedPolicy[] {

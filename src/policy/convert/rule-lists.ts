@@ -19,6 +19,14 @@ export function rulesOf({ name, action, peers, protocols }: DraftRule, direction
   });
 }
 
+/** Number of rules that `rulesOf` returns, without building them: the lists of one rule multiply. */
+export function ruleCount({ peers, protocols }: DraftRule): number {
+  const counts = kindsOf(peers, protocols).map(
+    (kind) => chunkCount(kind.peers.flatMap(withinLimit).length) * (kind.protocols ? chunkCount(kind.protocols.length) : 1),
+  );
+  return counts.reduce((sum, each) => sum + each, 0);
+}
+
 type PeersWithProtocols = Pick<DraftRule, 'peers' | 'protocols'>;
 
 /** Divides peers where they cannot share a rule: networks and nodes have no named ports, and domain names have a rule of their own. */
@@ -52,8 +60,10 @@ function withinLimit(peer: ClusterPeerObject): readonly ClusterPeerObject[] {
   return [peer];
 }
 
+export function chunkCount(entries: number): number {
+  return Math.ceil(entries / ENTRIES_MAX);
+}
+
 export function chunks<T>(entries: readonly T[]): readonly (readonly T[])[] {
-  return Array.from({ length: Math.ceil(entries.length / ENTRIES_MAX) }, (_, at) =>
-    entries.slice(at * ENTRIES_MAX, (at + 1) * ENTRIES_MAX),
-  );
+  return Array.from({ length: chunkCount(entries.length) }, (_, at) => entries.slice(at * ENTRIES_MAX, (at + 1) * ENTRIES_MAX));
 }

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Turn } from '../../../base/async/turn.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { type Cidr, type Family, parseIp } from '../../../base/net/ip.ts';
 import { parseMac } from '../../../base/net/mac.ts';
@@ -364,20 +365,4 @@ async function keep(held: Map<HostKey, HostEntry>, entries: Iterable<HostEntry>)
 
 function* slices<T>(all: readonly T[]): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += CHANGE_SLICE) yield all.slice(from, from + CHANGE_SLICE);
-}
-
-/** Gives one caller at a time access to a resource. */
-class Turn<T> {
-  readonly thing: T;
-  #last: Promise<unknown> = Promise.resolve();
-
-  constructor(thing: T) {
-    this.thing = thing;
-  }
-
-  take<R>(work: (thing: T) => Promise<R>): Promise<R> {
-    const turn = this.#last.then(() => work(this.thing));
-    this.#last = turn.catch(() => undefined); // the caller has received the error
-    return turn;
-  }
 }

@@ -1,3 +1,4 @@
+import { Turn } from '../../../base/async/turn.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { errnoOf } from '../../../netlink/errno.ts';
 import { changeLink, createWireGuardDevice, deleteLink, getLinkOffThread, type Link } from '../../../netlink/links.ts';
@@ -28,32 +29,30 @@ interface WireGuardTargetOptions {
  */
 export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
   readonly #device: string;
-  readonly #links: NetlinkSocket;
+  /** The socket serves one call at a time. */
+  readonly #links: Turn<NetlinkSocket>;
   readonly #kernel: KernelWireGuard;
   readonly #process: ProcessWireGuard;
-  /** The sockets serve one call at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor({ device, socketFolder, namespace }: WireGuardTargetOptions) {
     this.#device = device;
-    this.#links = NetlinkSocket.open(namespace && { namespace });
+    this.#links = new Turn(NetlinkSocket.open(namespace && { namespace }));
     this.#kernel = KernelWireGuard.open(namespace);
     this.#process = new ProcessWireGuard(socketFolder);
   }
 
   /** Waits until no call is in progress. */
   async close(): Promise<void> {
-    await this.#turn;
-    this.#links.close();
+    await this.#links.take(async (socket) => socket.close());
     this.#kernel.close();
   }
 
   observe(signal: AbortSignal): Promise<Map<WireGuardKey, WireGuardEntry>> {
-    return this.#inTurn(() => this.#observe(signal));
+    return this.#links.take(() => this.#observe(signal));
   }
 
   apply({ put, remove }: Plan<WireGuardKey, WireGuardEntry>, signal: AbortSignal): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#links.take(async () => {
       const entries = [...put.values()];
       const device = entries.find((entry) => entry.kind === 'device');
       const peers = entries.flatMap((entry) => (entry.kind === 'peer' ? [boundedPeer(entry.peer)] : []));
@@ -66,7 +65,7 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
 
   async #observe(signal: AbortSignal): Promise<Map<WireGuardKey, WireGuardEntry>> {
     const held = new Map<WireGuardKey, WireGuardEntry>();
-    const link = await getLinkOffThread(this.#links, this.#device);
+    const link = await getLinkOffThread(this.#links.thing, this.#device);
     if (link === undefined) return held;
     const device = await this.#wireGuardOf(link).read(this.#device, signal);
     if (device === undefined) return held;
@@ -78,7 +77,7 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
 
   /** Sets the key before the link goes up: a device without one drops what it is given. */
   async #putDevice({ privateKey, publicKey, listenPort, mtu }: DeviceEntry, signal: AbortSignal): Promise<void> {
-    const link = (await getLinkOffThread(this.#links, this.#device)) ?? (await this.#create());
+    const link = (await getLinkOffThread(this.#links.thing, this.#device)) ?? (await this.#create());
     const wireGuard = this.#wireGuardOf(link);
     const before = await wireGuard.read(this.#device, signal);
     if (before === undefined) throw new SeineError('UNAVAILABLE', `${this.#device} is not a WireGuard device, or its process does not run`);
@@ -89,25 +88,25 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
     if (Object.keys(change).length > 0) await wireGuard.apply(this.#device, change, signal);
     const batch = new Batch();
     changeLink(batch, link.index, { state: 'up', mtu });
-    await this.#links.transactOffThread(batch);
+    await this.#links.thing.transactOffThread(batch);
   }
 
   async #create(): Promise<Link> {
     const batch = new Batch();
     createWireGuardDevice(batch, { name: this.#device });
     try {
-      await this.#links.transactOffThread(batch);
+      await this.#links.thing.transactOffThread(batch);
     } catch (cause) {
       if (!noWireGuard.has(errnoOf(cause) ?? '')) throw cause;
       throw new SeineError('UNAVAILABLE', `the kernel has no WireGuard, and no process has created ${this.#device}`, { cause });
     }
-    const link = await getLinkOffThread(this.#links, this.#device);
+    const link = await getLinkOffThread(this.#links.thing, this.#device);
     if (link === undefined) throw new SeineError('UNAVAILABLE', `${this.#device} was deleted while it was created`);
     return link;
   }
 
   async #change(change: WireGuardChange, signal: AbortSignal): Promise<void> {
-    const link = await getLinkOffThread(this.#links, this.#device);
+    const link = await getLinkOffThread(this.#links.thing, this.#device);
     if (link === undefined && change.put?.length === 0) return; // the peers went with the device
     if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#device}`);
     await this.#wireGuardOf(link).apply(this.#device, change, signal);
@@ -117,18 +116,12 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
   async #removeDevice(): Promise<void> {
     const batch = new Batch();
     deleteLink(batch, this.#device);
-    const [error] = await this.#links.attemptOffThread(batch);
+    const [error] = await this.#links.thing.attemptOffThread(batch);
     if (error && errnoOf(error) !== 'ENODEV') throw error;
   }
 
   #wireGuardOf({ kind }: Link): WireGuard {
     return kind === 'wireguard' ? this.#kernel : this.#process;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(work);
-    this.#turn = mine.catch(() => undefined); // reported to its caller
-    return mine;
   }
 }
 
