@@ -2,13 +2,17 @@ import type { Cidr, Family, Ip } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 
-/** Route of the node, identified by its destination and table. */
+/** Route of the node, identified by its destination, table and metric. */
 export interface WantedRoute {
   readonly destination: Cidr;
+  /** `blackhole`: packets are dropped, and processes of the node get an error at once. Absent: packets are sent. */
+  readonly kind?: 'blackhole';
   /** Next hop, assumed reachable on `dev` regardless of routes (`onlink`); without it the destination is on the link. */
   readonly via?: Ip;
-  /** Interface of Seine's, or another one of the node, such as the one between the nodes. */
+  /** Interface of Seine's, or another one of the node, such as the one between the nodes. A blackhole's is the loopback interface. */
   readonly dev: string;
+  /** The kernel uses the route with the lowest metric; the family's ordinary metric if omitted. Part of the identity. */
+  readonly metric?: number;
   /** Source address for packets that the node itself sends. */
   readonly src?: Ip;
   /**

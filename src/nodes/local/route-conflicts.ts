@@ -55,7 +55,9 @@ export class RouteConflicts {
   /** @throws SeineError `UNAVAILABLE` if the kernel does not answer; `CANCELLED` */
   async find(signal: AbortSignal): Promise<readonly RouteConflict[]> {
     const { socket, held } = this.#options;
-    const routes = [...(held()?.values() ?? [])].flatMap((entry) => (entry.kind === 'route' ? [entry.route] : []));
+    const routes = [...(held()?.values() ?? [])].flatMap((entry) =>
+      entry.kind === 'route' && entry.route.kind !== 'blackhole' ? [entry.route] : [],
+    );
     const indexOf = indexesOf(socket, routes);
     if (indexOf.size === 0) return [];
     const isElsewhere = ({ dev, link }: RouteConflict): boolean => indexOf.has(dev) && link !== indexOf.get(dev);

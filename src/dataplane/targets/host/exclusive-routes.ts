@@ -8,6 +8,12 @@ import type { NetlinkSocket } from '../../../netlink/socket.ts';
 /** Metric that the kernel gives to routes without one, by family. */
 export const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
 
+/** Metric of Seine's blackhole routes: any other route to the same destination takes precedence. */
+export const blackholeMetric = 4096;
+
+/** Interface of blackhole routes, by which the kernel shows them in IPv6. */
+export const loopback = 'lo';
+
 /** Names of `rtm_protocol` for messages, as in /etc/iproute2/rt_protos. */
 const protocolNames = new Map([
   [2, 'kernel'],
@@ -60,13 +66,14 @@ async function replaceOwn(socket: NetlinkSocket, routes: readonly ExclusiveRoute
 
 /** Returns routes of other programs to these destinations, with the metric that Seine's would have. */
 async function conflictingRoutes(socket: NetlinkSocket, routes: readonly ExclusiveRoute[]): Promise<ReadonlyMap<string, Route>> {
-  const own = new Map(routes.map((route) => [route.destination.text, route.protocol]));
+  const metricOf = ({ destination, metric = ordinaryMetric[destination.family] }: Pick<NewRoute, 'destination' | 'metric'>): number =>
+    metric;
+  const own = new Map(routes.map((route) => [`${route.destination.text} ${metricOf(route)}`, route.protocol]));
   const conflicts = new Map<string, Route>();
   for (const family of new Set(routes.map(({ destination }) => destination.family)))
     for (const route of await listRoutesOffThread(socket, { family, table: mainTable })) {
-      const protocol = own.get(route.destination.text);
-      if (protocol !== undefined && route.protocol !== protocol && route.metric === ordinaryMetric[family])
-        conflicts.set(route.destination.text, route);
+      const protocol = own.get(`${route.destination.text} ${metricOf(route)}`);
+      if (protocol !== undefined && route.protocol !== protocol) conflicts.set(route.destination.text, route);
     }
   return conflicts;
 }

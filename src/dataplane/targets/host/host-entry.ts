@@ -1,4 +1,5 @@
 import { type Cidr, parseCidr } from '../../../base/net/ip.ts';
+import { mainTable } from '../../../netlink/routing/routes.ts';
 import type { HostAddress, HostLink, Wanted, WantedNeighbour, WantedRoute, WantedRule } from '../../desired/host-entries.ts';
 
 export type HostEntry =
@@ -21,8 +22,8 @@ type ForeignRule = 'otherwise';
 
 /**
  * `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`, `rule/FAMILY/PRIORITY/TABLE/MARK`: identity of an entry in the kernel. A
- * route in a table of Seine's ends in ` table NUMBER`; a route in a place where Seine has none, in ` table NUMBER metric NUMBER`. A foreign
- * rule ends in `/otherwise`.
+ * route in a table of Seine's ends in ` table NUMBER`; a route with a metric, or in a place where Seine has none, in ` table NUMBER metric
+ * NUMBER`. A foreign rule ends in `/otherwise`.
  */
 export type HostKey = `${HostEntry['kind']}/${string}`;
 
@@ -43,8 +44,9 @@ export function keyOf(entry: HostEntry): HostKey {
       return `neighbour/${entry.neighbour.dev}/${entry.neighbour.ip.text}`;
     case 'route': {
       const place = entry.foreign?.place;
-      const { destination, table } = entry.route;
-      const own = table === undefined ? '' : ` table ${table}`;
+      const { destination, table, metric } = entry.route;
+      const inTable = table === undefined ? '' : ` table ${table}`;
+      const own = metric === undefined ? inTable : ` table ${table ?? mainTable} metric ${metric}`;
       return `route/${destination.text}${place ? ` table ${place.table} metric ${place.metric}` : own}`;
     }
     case 'rule': {
@@ -100,8 +102,8 @@ function details(entry: HostEntry): string {
     case 'neighbour':
       return entry.neighbour.mac;
     case 'route': {
-      const { via, dev, src } = entry.route;
-      return `${via?.text} ${dev} ${src?.text} ${entry.foreign?.details}`;
+      const { via, dev, src, kind } = entry.route;
+      return `${kind} ${via?.text} ${dev} ${src?.text} ${entry.foreign?.details}`;
     }
     case 'rule':
       return ''; // the key contains everything

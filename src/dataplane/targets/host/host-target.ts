@@ -24,7 +24,7 @@ import { NetlinkSocket } from '../../../netlink/socket.ts';
 import type { WantedRoute } from '../../desired/host-entries.ts';
 import { externalRouting } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
-import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
+import { addExclusiveRoutes, blackholeMetric, loopback, ordinaryMetric } from './exclusive-routes.ts';
 import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -130,7 +130,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   async #indexesOf(socket: NetlinkSocket, entries: readonly HostEntry[], gateway: IfIndex): Promise<(dev: string) => IfIndex> {
     const indexes = new Map([[this.#gateway, gateway]]);
     for (const entry of entries) {
-      if (entry.kind !== 'route' || indexes.has(entry.route.dev)) continue;
+      if (entry.kind !== 'route' || entry.route.kind === 'blackhole' || indexes.has(entry.route.dev)) continue;
       const link = await getLinkOffThread(socket, entry.route.dev);
       if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${entry.route.dev} yet`);
       indexes.set(entry.route.dev, link.index);
@@ -246,15 +246,19 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   }
 }
 
-function routeKeyOf({ destination, table }: WantedRoute): {
+function routeKeyOf({ destination, table, metric }: WantedRoute): {
   readonly destination: Cidr;
   readonly protocol: number;
   readonly table?: number;
+  readonly metric?: number;
 } {
-  return { destination, protocol: ourProtocol, ...(table === undefined ? {} : { table }) };
+  const place = { ...(table === undefined ? {} : { table }), ...(metric === undefined ? {} : { metric }) };
+  return { destination, protocol: ourProtocol, ...place };
 }
 
+/** The kernel accepts no interface for a blackhole in IPv4, and ignores it in IPv6. */
 function newRoute(route: WantedRoute, indexOf: (dev: string) => IfIndex): NewRoute & { readonly protocol: number } {
+  if (route.kind === 'blackhole') return { ...routeKeyOf(route), kind: route.kind };
   return {
     ...routeKeyOf(route),
     gateway: route.via,
@@ -272,6 +276,11 @@ function isExclusive(entry: HostEntry): entry is RouteEntry {
 
 function* ourRoutes(routes: readonly KernelRoute[], nameOf: (link: IfIndex | undefined) => string): Generator<HostEntry> {
   for (const route of routes) {
+    if (isBlackhole(route)) {
+      const { destination, metric } = route;
+      yield { kind: 'route', route: { destination, kind: 'blackhole', dev: loopback, metric } };
+      continue;
+    }
     const table = route.table === externalRouting.table ? { table: route.table } : {};
     const found = { destination: route.destination, dev: nameOf(route.link), ...table };
     const via = route.gateway ? { via: route.gateway } : {};
@@ -312,6 +321,12 @@ async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): P
   for (const entry of entries) if (entry.kind === 'rule') addRule(batch, entry.rule);
   if (batch.entries.length === 0) return;
   for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
+}
+
+/** Reports whether a route is one that drops packets for which every other route of Seine's is missing. */
+function isBlackhole({ kind, table, metric, mtu, source, unmodelled }: KernelRoute): boolean {
+  const isPlain = mtu === undefined && source === undefined && unmodelled.length === 0;
+  return kind === 'blackhole' && table === mainTable && metric === blackholeMetric && isPlain;
 }
 
 function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
