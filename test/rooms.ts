@@ -114,6 +114,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'dataplane/pipeline': [],
   'dataplane/reconcile': [],
   'dataplane/reconcile/testing': ['dataplane/reconcile'],
+  'dataplane/switch-model': ['dataplane/pipeline'],
   'dataplane/targets': [
     'dataplane/desired',
     'dataplane/pipeline',

@@ -2,11 +2,11 @@ import { parseIp } from '../../src/base/net/ip.ts';
 import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
 import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
 import { virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
-import { ConnectionTracker } from '../../test/model/connection-tracker.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
+import { type Output, type PacketWalk, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { type Arrival, answerTo } from '../../test/model/conversation.ts';
-import type { Packet } from '../../test/model/packet.ts';
 import { compileScene, type Scene } from '../../test/model/scene.ts';
-import { type Output, SwitchModel, type Walk } from '../../test/model/switch-model.ts';
 import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../../test/support/example-node.ts';
 
 const scene: Scene = { node: exampleNode, peers: examplePeers, pods: examplePods, services: exampleServices, proxying: exampleProxying };
@@ -136,12 +136,12 @@ function story({ title, text, opening, choice = 0, next = [] }: Story): string {
   return parts.join('\n\n');
 }
 
-function described(title: string, walk: Walk): string {
+function described(title: string, walk: PacketWalk): string {
   const dump = walk.flows.map((flow) => formatFlow(flow).replace(/^table=/, '')).join('\n');
   return `${title}:\n\n${picture(walk)}\n\n\`\`\`text\n${dump}\n\`\`\``;
 }
 
-function picture({ flows, outputs }: Walk): string {
+function picture({ flows, outputs }: PacketWalk): string {
   const ends = outputs.length === 0 ? ['dropped'] : outputs.map(whereTo);
   const boxes = [...flows.map(({ table }: Flow) => table), ends.join(', ')].map((text, index) => `t${index}["${text}"]`);
   return `\`\`\`mermaid\nflowchart LR\n  ${boxes.join(' --> ')}\n\`\`\``;

@@ -10,7 +10,7 @@ import { addressNode, transportInterface } from '../../lab/node/topology.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { type Ip, parseIp } from '../../src/base/net/ip.ts';
 import { type Mac, parseMac } from '../../src/base/net/mac.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Family, type Ip, parseIp } from '../../src/base/net/ip.ts';
 import { macFromBytes } from '../../src/base/net/mac.ts';
 import { zones } from '../../src/dataplane/pipeline/well-known.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, tcpSteps } from '../support/frame.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';

@@ -5,7 +5,7 @@ import { cidrAddress, type Family, type Ip, ipToBytes, parseIp } from '../../src
 import { macFromBytes, parseMac } from '../../src/base/net/mac.ts';
 import { linkLocal } from '../../src/dataplane/compile/environment.ts';
 import { serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';

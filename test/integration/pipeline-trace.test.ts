@@ -5,13 +5,13 @@ import { features, generation } from '../../src/dataplane/pipeline/cookie.ts';
 import { ctMark } from '../../src/dataplane/pipeline/fields.ts';
 import type { CtState, Group } from '../../src/dataplane/pipeline/flow.ts';
 import type { PipelineTableName } from '../../src/dataplane/pipeline/tables.ts';
+import { ScriptedTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { serviceIntents } from '../../src/services/compile/intent.ts';
 import { answerFor } from '../../src/services/compile/service-intent.ts';
-import { ScriptedTracker } from '../model/connection-tracker.ts';
 import { type Arrival, conversations } from '../model/conversation.ts';
 import { forgeries } from '../model/forgeries.ts';
 import { compileScene, exampleScene } from '../model/scene.ts';
-import { SwitchModel } from '../model/switch-model.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 import { type Pretence, type Traced, trace } from '../support/trace.ts';
 

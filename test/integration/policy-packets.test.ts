@@ -8,9 +8,9 @@ import { compileOpenings, openingsOwner } from '../../src/dataplane/compile/comp
 import { nothing } from '../../src/dataplane/desired/host-entries.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import type { Flow, MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { addressFlow, directionTables, identityOf, otherwiseFlow, rangeFlows, relationFlow } from '../../src/policy/flows/rows.ts';
 import type { DecidedRange, PolicyOutcome } from '../../src/policy/matrix/matrix.ts';
-import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, macOf, nodes, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { fragmentsOf } from '../support/frame-fragments.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ByteWriter } from '../../src/base/bytes/bytes.ts';
 import { type Ip, ipToBytes, parseIp } from '../../src/base/net/ip.ts';
 import { type Mac, parseMac } from '../../src/base/net/mac.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { addressOf, gatewayOf, macOf, outside } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';

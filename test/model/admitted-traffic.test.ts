@@ -6,11 +6,11 @@ import { ctMark, reg, unsettledToCtMark } from '../../src/dataplane/pipeline/fie
 import { drop, type Flow, type Group, type Step } from '../../src/dataplane/pipeline/flow.ts';
 import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
 import { zones } from '../../src/dataplane/pipeline/well-known.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
+import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
-import type { Packet } from './packet.ts';
 import { compileScene, exampleScene } from './scene.ts';
-import { type Output, SwitchModel } from './switch-model.ts';
 
 type Compiled = ReturnType<typeof compileScene>;
 

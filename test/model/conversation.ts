@@ -3,9 +3,9 @@ import { cidrAddress, type Family, type Ip, parseIp } from '../../src/base/net/i
 import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import type { MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
 import { nodePortAddress, serviceNextHop, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
-import { echoReply, echoRequest, type Packet } from './packet.ts';
+import { echoReply, echoRequest, type Packet } from '../../src/dataplane/switch-model/packet.ts';
+import type { Output } from '../../src/dataplane/switch-model/switch-model.ts';
 import type { Scene } from './scene.ts';
-import type { Output } from './switch-model.ts';
 
 /** A packet and its input port. */
 export interface Arrival {

@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import { familiesOf } from '../../src/dataplane/compile/environment.ts';
 import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
 import { type Flow, type Group, goto, type Match, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { type Arrival, answerTo, conversations } from './conversation.ts';
 import { compileScene, exampleScene } from './scene.ts';
-import { type Output, SwitchModel } from './switch-model.ts';
 
 /**
  * Flows of releases 0.2.0 and 0.3.0 in `state` under keys that this one does not have. They stay on the bridge until every source is

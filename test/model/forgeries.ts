@@ -4,8 +4,8 @@ import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import type { PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
 import { linkLocal } from '../../src/dataplane/compile/environment.ts';
 import { virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import type { Arrival } from './conversation.ts';
-import type { Packet } from './packet.ts';
 import type { Scene } from './scene.ts';
 
 type Body = Omit<Packet, 'ethSrc' | 'ethDst'>;

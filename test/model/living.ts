@@ -5,18 +5,18 @@ import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import type { PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
 import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { describePacket, type Packet, reversed, tupleKey, tupleOf } from '../../src/dataplane/switch-model/packet.ts';
+import type { Output } from '../../src/dataplane/switch-model/switch-model.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { NetworkPolicyObject, PodObject, PolicyRuleObject } from '../../src/policy/verify/reference/objects.ts';
 import { whoHas } from '../../src/policy/verify/reference/parties.ts';
 import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
-import { describePacket, type Packet, reversed, tupleKey, tupleOf } from './packet.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, objectsOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { podLabels, policiesWith } from './random-policies.ts';
 import { exampleScene, type Scene, wantedByOwner } from './scene.ts';
-import type { Output } from './switch-model.ts';
 
 /*
  * Established connections during policy changes: a connection that is denied now is cut at the next packet of the opening side, the others

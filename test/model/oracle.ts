@@ -1,10 +1,10 @@
 import type { Group } from '../../src/dataplane/pipeline/flow.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { describePacket } from '../../src/dataplane/switch-model/packet.ts';
+import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { type Arrival, answerTo, type Conversation, errorAbout, nextOf, reopened } from './conversation.ts';
-import { describePacket } from './packet.ts';
 import { describeOutcome, type PacketOutcome, Reference } from './reference.ts';
 import { compileScene, type Scene } from './scene.ts';
-import { type Output, SwitchModel } from './switch-model.ts';
 
 /** Accepts packets and returns their outputs: the model, or a real switch. */
 export type Bridge = (arrival: Arrival) => readonly Output[] | Promise<readonly Output[]>;

@@ -3,6 +3,8 @@ import { type Family, parseIp } from '../../src/base/net/ip.ts';
 import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
 import { nodePortAddress, serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { ClusterNetworkPolicyObject, ClusterRuleObject, NetworkPolicyObject } from '../../src/policy/verify/reference/objects.ts';
 import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
@@ -10,12 +12,10 @@ import { clusterPolicyObject } from '../support/cluster-policy-cases.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { exampleCluster, policyObject } from '../support/policy-cluster.ts';
 import { sceneService } from '../support/scene-service.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
 import { type Arrival, answerTo, nextOf } from './conversation.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { objectSet, provenNode, put } from './policy-proof.ts';
 import { exampleScene, type Scene, wantedByOwner } from './scene.ts';
-import { type Output, SwitchModel } from './switch-model.ts';
 
 /*
  * A pod that reaches itself through a Service: cluster policies of both tiers decide, at both ends; NetworkPolicies do not. The whole

@@ -4,10 +4,10 @@ import type { Wanted } from '../../src/dataplane/desired/host-entries.ts';
 import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
 import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
 import { type Flow, type LearnAssociation, load, resubmit, type Step } from '../../src/dataplane/pipeline/flow.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
 import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from './living.ts';
-import { SwitchModel } from './switch-model.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const connections = Number(process.env['SEINE_TEST_POLICY_CONNECTIONS'] ?? 200);

@@ -7,14 +7,14 @@ import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
 import { type Flow, goto, load, type MatchProtocol, priority } from '../../src/dataplane/pipeline/flow.ts';
 import { type PipelineTableName, tables } from '../../src/dataplane/pipeline/tables.ts';
 import { podOfPorts, serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { echoRequest, type Packet, tupleOf } from '../../src/dataplane/switch-model/packet.ts';
+import { SwitchModel, type TrackedBefore } from '../../src/dataplane/switch-model/switch-model.ts';
 import type { PolicyPacket } from '../../src/policy/matrix/interpret.ts';
 import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import { exampleNode } from '../support/example-node.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
 import type { Arrival } from './conversation.ts';
-import { echoRequest, type Packet, tupleOf } from './packet.ts';
 import type { WrittenPolicy } from './policy-flow-run.ts';
-import { SwitchModel, type TrackedBefore } from './switch-model.ts';
 
 /** The proven node of `random-policies.ts`. */
 const node: NodeEnvironment = {

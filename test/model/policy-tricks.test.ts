@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { NetworkPolicyObject, PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
 import { namespaceObject, nodeObject, podObject, policyObject } from '../support/policy-cluster.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { nameOf, objectSet, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
 import { endOf, PolicySwitch } from './policy-switch.ts';
-import { SwitchModel } from './switch-model.ts';
 
 /** Attempts to be admitted by other means than a policy's rules. */
 

@@ -2,11 +2,21 @@ import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } fro
 import type { Mac } from '../../src/base/net/mac.ts';
 import { linkLocal } from '../../src/dataplane/compile/environment.ts';
 import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
+import {
+  describePacket,
+  mayOpen,
+  type Packet,
+  reversed,
+  type Tuple,
+  tupleKey,
+  tupleOf,
+  withQuoted,
+  withTuple,
+} from '../../src/dataplane/switch-model/packet.ts';
+import type { Output } from '../../src/dataplane/switch-model/switch-model.ts';
 import { exceeded } from './conversation.ts';
-import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
 import { type Promised, promised, type Vantage } from './service-reference.ts';
-import type { Output } from './switch-model.ts';
 
 /** A possible fate of a packet. */
 export interface PacketOutcome {

@@ -1,5 +1,5 @@
 import type { Ip } from '../../src/base/net/ip.ts';
-import { echoRequest, type Packet } from './packet.ts';
+import { echoRequest, type Packet } from '../../src/dataplane/switch-model/packet.ts';
 
 /** Packet that policy denies, and what is known of its two ends. */
 export interface DeniedPacketFacts {

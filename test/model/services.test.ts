@@ -5,13 +5,13 @@ import { packEndpoints, type SliceEndpoint, unpackEndpoints } from '../../src/ba
 import { nothing } from '../../src/dataplane/desired/host-entries.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import type { Bucket, Group } from '../../src/dataplane/pipeline/flow.ts';
+import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
+import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { translateTo } from '../../src/services/compile/translation.ts';
-import { ConnectionTracker } from './connection-tracker.ts';
-import type { Packet } from './packet.ts';
 import { allowed, clusters, type Question, questions } from './random-services.ts';
 import { compileScene, type Scene } from './scene.ts';
-import { SwitchModel } from './switch-model.ts';
 
 type Compiled = ReturnType<typeof compileScene>;
 

@@ -1,7 +1,7 @@
 import { ByteReader, ByteWriter } from '../../src/base/bytes/bytes.ts';
 import { type Ip, ipFromBytes, ipToBytes } from '../../src/base/net/ip.ts';
 import { macFromBytes, macToBytes } from '../../src/base/net/mac.ts';
-import type { Packet, Tuple } from '../model/packet.ts';
+import type { Packet, Tuple } from '../../src/dataplane/switch-model/packet.ts';
 
 export const etherTypes = { arp: 0x0806, ipv4: 0x0800, ipv6: 0x86dd, vlan: 0x8100, other: 0x88cc } as const;
 export const ipProtocols = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 } as const;

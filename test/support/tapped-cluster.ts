@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Family, Ip } from '../../src/base/net/ip.ts';
 import { type Mac, parseMac } from '../../src/base/net/mac.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { addressOf, gatewayOf, macOf, nodes, port } from './cluster-plan.ts';
 import { encodeFrame } from './frame.ts';
 import { RawSocket } from './raw-socket.ts';

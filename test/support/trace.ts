@@ -1,8 +1,8 @@
 import type { Ip } from '../../src/base/net/ip.ts';
 import type { CtState } from '../../src/dataplane/pipeline/flow.ts';
 import { type PipelineTableName, tableName } from '../../src/dataplane/pipeline/tables.ts';
+import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import type { Arrival } from '../model/conversation.ts';
-import type { Packet } from '../model/packet.ts';
 import { etherTypes, ipProtocols, noNextHeader, tcpSteps } from './frame.ts';
 import type { Unixctl } from './unixctl.ts';
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Packet } from '../../../test/model/packet.ts';
 import { answerToOpening } from '../../../test/model/refusal-reference.ts';
 import { decodeFrame, encodeError, encodeFrame, ipProtocols } from '../../../test/support/frame.ts';
 import { internetChecksum } from '../../base/net/internet-checksum.ts';
 import { ipToBytes, parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
+import type { Packet } from '../switch-model/packet.ts';
 import { pseudoHeader } from './ip-frame.ts';
 import { type AskedDestination, refusal } from './refusal-frame.ts';
 

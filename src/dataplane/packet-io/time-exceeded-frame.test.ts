@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Packet } from '../../../test/model/packet.ts';
 import { encodeError, encodeFrame } from '../../../test/support/frame.ts';
 import { internetChecksum } from '../../base/net/internet-checksum.ts';
 import { ipToBytes, parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
+import type { Packet } from '../switch-model/packet.ts';
 import { pseudoHeader } from './ip-frame.ts';
 import { timeExceeded } from './time-exceeded-frame.ts';
 

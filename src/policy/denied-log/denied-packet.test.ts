@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Packet } from '../../../test/model/packet.ts';
 import { encodeFrame } from '../../../test/support/frame.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import { tables } from '../../dataplane/pipeline/tables.ts';
+import type { Packet } from '../../dataplane/switch-model/packet.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 import { readDeniedPacket } from './denied-packet.ts';
 

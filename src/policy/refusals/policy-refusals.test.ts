@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Packet } from '../../../test/model/packet.ts';
 import { type DeniedPacketFacts, documentedAnswer, knownForMs } from '../../../test/model/refusal-reference.ts';
 import { decodeFrame, encodeFrame, ipProtocols } from '../../../test/support/frame.ts';
 import { silentLog } from '../../base/log/log.ts';
@@ -8,6 +7,7 @@ import { parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import { tables } from '../../dataplane/pipeline/tables.ts';
+import type { Packet } from '../../dataplane/switch-model/packet.ts';
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { decodePacketOut, type PacketIn } from '../../openflow/packet.ts';
 import { ofPort as ofPorts } from '../../openflow/protocol.ts';

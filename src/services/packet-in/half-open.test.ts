@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Packet } from '../../../test/model/packet.ts';
 import { encodeFrame } from '../../../test/support/frame.ts';
 import { bytesOf } from '../../base/bytes/bytes.ts';
 import { silentLog } from '../../base/log/log.ts';
@@ -8,6 +7,7 @@ import { parseMac } from '../../base/net/mac.ts';
 import { readTcpFrame } from '../../dataplane/packet-io/tcp-frame.ts';
 import { ctMark, reg } from '../../dataplane/pipeline/fields.ts';
 import { tables } from '../../dataplane/pipeline/tables.ts';
+import type { Packet } from '../../dataplane/switch-model/packet.ts';
 import { type ConntrackTuple, writeConntrackFlush } from '../../openflow/conntrack-flush.ts';
 import type { Match } from '../../openflow/match/match.ts';
 import { decodePacketOut, type PacketIn } from '../../openflow/packet.ts';

@@ -1,6 +1,6 @@
-import type { Ip } from '../../src/base/net/ip.ts';
-import type { Mac } from '../../src/base/net/mac.ts';
-import type { MatchProtocol, Payload } from '../../src/dataplane/pipeline/flow.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { Mac } from '../../base/net/mac.ts';
+import type { MatchProtocol, Payload } from '../pipeline/flow.ts';
 
 /** A packet as the bridge sees it: headers only, flat, named as in `Match`. A field is present if the packet has that header. */
 export interface Packet {

@@ -1,27 +1,26 @@
-import { SeineError } from '../../src/base/errors/seine-error.ts';
-import { type Cidr, cidrContains, type Ip } from '../../src/base/net/ip.ts';
-import type { Mac } from '../../src/base/net/mac.ts';
-import { reg, registerFields } from '../../src/dataplane/pipeline/fields.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { Mac } from '../../base/net/mac.ts';
+import { reg, registerFields } from '../pipeline/fields.ts';
 import {
   type Bits,
   type CtExec,
-  type CtState,
   type CtStep,
   type Flow,
   type Group,
   type LearnAssociation,
   type LearnChoice,
   load,
-  type Match,
   priority,
   type Step,
-} from '../../src/dataplane/pipeline/flow.ts';
-import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
-import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
-import type { PipelineTableName } from '../../src/dataplane/pipeline/tables.ts';
-import type { PipelinePacketInReason } from '../../src/dataplane/pipeline/well-known.ts';
-import type { Remembered, Tracker } from './connection-tracker.ts';
+} from '../pipeline/flow.ts';
+import { formatFlow } from '../pipeline/format.ts';
+import type { Mark } from '../pipeline/registers.ts';
+import type { PipelineTableName } from '../pipeline/tables.ts';
+import type { PipelinePacketInReason } from '../pipeline/well-known.ts';
+import type { Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
+import { matches, type Travel } from './packet-match.ts';
 
 /** Output of a packet: a port, all except its input port (flood), or the agent, with the reason for that one. */
 export interface Output {
@@ -30,7 +29,7 @@ export interface Output {
 }
 
 /** Fate of one packet. Empty `outputs` means that it was dropped. */
-export interface Walk {
+export interface PacketWalk {
   readonly tables: readonly PipelineTableName[];
   /** The matched flows, except the tables' misses. */
   readonly flows: readonly Flow[];
@@ -41,7 +40,7 @@ export interface Walk {
   readonly unknownTunnelPeers: readonly Ip[];
 }
 
-export interface SwitchModelOptions {
+interface SwitchModelOptions {
   readonly flows: readonly Flow[];
   readonly groups: readonly Group[];
   readonly tracker: Tracker;
@@ -51,22 +50,6 @@ export interface SwitchModelOptions {
   readonly tunnelPort: number;
   /** Learned flows, to which it adds. Absent: none. */
   readonly learned?: Map<string, Flow>;
-}
-
-/** A packet on its way. */
-interface Travel {
-  packet: Packet;
-  readonly inPort: number;
-  readonly regs: number[];
-  ctState: ReadonlySet<CtState>;
-  ctMark: number;
-  remembered?: Remembered | undefined;
-  /** Source address in the registers of the endpoint. */
-  savedSource?: Ip | undefined;
-  /** The connection's first packet, once tracked. */
-  original?: Tuple | undefined;
-  /** True if OVS does not see the original tuple of its connection. */
-  hidesTuple?: boolean;
 }
 
 /** State of a packet that begins after connection tracking. */
@@ -97,7 +80,7 @@ export class SwitchModel {
   }
 
   /** @param tracked what connection tracking has found before; absent: nothing */
-  receive(inPort: number, packet: Packet, { ctMark = 0, ctState = new Set(), original }: TrackedBefore = {}): Walk {
+  receive(inPort: number, packet: Packet, { ctMark = 0, ctState = new Set(), original }: TrackedBefore = {}): PacketWalk {
     const walk = {
       tables: [] as PipelineTableName[],
       flows: [] as Flow[],
@@ -332,63 +315,6 @@ function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {
     ...(arpSha && { arpTha: arpSha }),
     ...(arpSpa && { arpTpa: arpSpa }),
   };
-}
-
-type Field = keyof Match;
-type Wanted = Required<Match>;
-type Tests = { readonly [F in Field]: (wanted: Wanted[F], travel: Travel) => boolean };
-
-const equal = (a: Ip | undefined, b: Ip): boolean => a?.text === b.text && a.family === b.family;
-const within = (ip: Ip | undefined, of: Ip | Cidr): boolean => ip !== undefined && ('network' in of ? cidrContains(of, ip) : equal(ip, of));
-
-const tests: Tests = {
-  inPort: (wanted, { inPort }) => inPort === wanted,
-  ethSrc: (wanted, { packet }) => packet.ethSrc === wanted,
-  ethSrcEnd: (wanted, { packet }) => packet.ethSrc !== undefined && hasBits(Number.parseInt(packet.ethSrc.slice(-2), 16), wanted),
-  ethDst: (wanted, { packet }) => packet.ethDst === wanted,
-  vlan: (_, { packet }) => packet.vlan !== undefined,
-  payload: (wanted, { packet }) => packet.payload === wanted,
-  protocol: (wanted, { packet }) => packet.protocol === wanted,
-  ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
-  ipSrcEnd: (wanted, { packet }) => packet.ipSrc !== undefined && hasBits(Number(packet.ipSrc.value & 0xffff_ffffn), wanted),
-  ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
-  ttl: (wanted, { packet }) => packet.ttl === wanted,
-  portDst: (wanted, { packet }) =>
-    typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),
-  portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
-  tcpFlags: (wanted, { packet }) => packet.tcpFlags === wanted,
-  // The model supports whole packets only.
-  fragment: () => false,
-  ctPortDst: (wanted, { original }) => original?.dstPort === wanted,
-  ctPortSrc: (wanted, { original }) => original !== undefined && hasBits(original.srcPort, wanted),
-  icmpType: (wanted, { packet }) => packet.icmpType === wanted,
-  icmpCode: (wanted, { packet }) => (packet.icmpCode ?? 0) === wanted,
-  ndTarget: (wanted, { packet }) => equal(packet.ndTarget, wanted),
-  ndSll: (wanted, { packet }) => packet.ndSll === (wanted === 'absent' ? undefined : wanted),
-  ndTll: (wanted, { packet }) => packet.ndTll === (wanted === 'absent' ? undefined : wanted),
-  arpOp: (wanted, { packet }) => packet.arpOp === wanted,
-  arpSpa: (wanted, { packet }) => equal(packet.arpSpa, wanted),
-  arpTpa: (wanted, { packet }) => equal(packet.arpTpa, wanted),
-  arpSha: (wanted, { packet }) => packet.arpSha === wanted,
-  tunSrc: (wanted, { packet }) => equal(packet.tunSrc, wanted),
-  tunFamily: (wanted, { packet }) => packet.tunSrc?.family === wanted,
-  ctState: (wanted, { ctState }) =>
-    Object.entries(wanted).every(([bit, sign]) => (sign === '+') === [...ctState].some((have) => have === bit)),
-  ctMarks: (wanted, { ctMark }) => wanted.every((mark) => hasBits(ctMark, mark)),
-  regs: (wanted, { regs }) => wanted.every((mark) => hasBits(regs[mark.reg] ?? 0, mark)),
-};
-
-function matches(match: Match, travel: Travel): boolean {
-  return (Object.keys(match) as Field[]).every((field) => test(field, match, travel));
-}
-
-function test<F extends Field>(field: F, match: { readonly [G in F]?: Wanted[G] }, travel: Travel): boolean {
-  const wanted = match[field];
-  return wanted === undefined || tests[field](wanted, travel);
-}
-
-function hasBits(value: number, bits: Bits): boolean {
-  return (value & bits.mask) >>> 0 === bits.value >>> 0;
 }
 
 function withMark(value: number, mark: Mark): number {

@@ -1,10 +1,11 @@
-import { parseIp } from '../../src/base/net/ip.ts';
-import { ctMark } from '../../src/dataplane/pipeline/fields.ts';
-import type { CtState, Nat } from '../../src/dataplane/pipeline/flow.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { parseIp } from '../../base/net/ip.ts';
+import { ctMark } from '../pipeline/fields.ts';
+import type { CtState, Nat } from '../pipeline/flow.ts';
 import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 
 /** Arguments of `ct()`. */
-export interface Tracking {
+interface Tracking {
   readonly zone: number;
   readonly commit: boolean;
   readonly nat: Nat | undefined;
@@ -19,12 +20,12 @@ export interface Tracking {
 /** A packet keeps its connection; a second `ct()` in that zone does not look it up again. */
 export interface Remembered {
   readonly zone: number;
-  readonly connection: Connection;
+  readonly connection: ModelConnection;
   readonly reply: boolean;
 }
 
 /** The packet after tracking. */
-export interface Tracked {
+interface Tracked {
   readonly packet: Packet;
   readonly state: ReadonlySet<CtState>;
   readonly mark: number;
@@ -38,7 +39,7 @@ export interface Tracker {
   track(packet: Packet, mark: number, tracking: Tracking): Tracked;
 }
 
-export interface Connection {
+interface ModelConnection {
   /** Tuples of the first packet, and of its answer. */
   readonly original: Tuple;
   readonly reply: Tuple;
@@ -103,7 +104,7 @@ export class ConnectionTracker implements Tracker {
     if (!commit) return { packet, state: fresh, mark: 0 };
     const delivered = translated(tuple, nat);
     if (nat) refuseFatal(tuple, delivered, nat);
-    const connection: Connection = {
+    const connection: ModelConnection = {
       original: tuple,
       reply: reversed(delivered),
       replied: false,
@@ -139,7 +140,7 @@ export class ConnectionTracker implements Tracker {
    * `ovs_ct_set_mark`.
    */
   #committed(
-    connection: Connection,
+    connection: ModelConnection,
     { commit, remark, recirculates }: Pick<Tracking, 'commit' | 'remark' | 'recirculates'>,
     carried?: number,
   ): number {
@@ -187,9 +188,10 @@ export class ConnectionTracker implements Tracker {
  * other half.
  */
 function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
-  if (nat.kind !== 'restore' && tupleKey(tuple) === tupleKey(delivered)) throw new Error(`${tupleKey(tuple)} is translated to what it is`);
+  if (nat.kind !== 'restore' && tupleKey(tuple) === tupleKey(delivered))
+    throw new SeineError('INVARIANT', `${tupleKey(tuple)} is translated to what it is`);
   if (nat.kind === 'dst' && tupleKey(tuple) === tupleKey(reversed(tuple)))
-    throw new Error(`${tupleKey(tuple)} is translated, which comes from where it goes to`);
+    throw new SeineError('INVARIANT', `${tupleKey(tuple)} is translated, which comes from where it goes to`);
 }
 
 /**
@@ -213,7 +215,7 @@ const damagedIp = parseIp('dead::');
 function refuseToBar(before: number, after: number): void {
   const { value, mask } = ctMark.unadmitted('yes');
   if ((before & mask) === 0 && (after & mask) === value)
-    throw new Error('happened: the translation of a known packet bars a connection that was let in');
+    throw new SeineError('INVARIANT', 'happened: the translation of a known packet bars a connection that was let in');
 }
 
 function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
