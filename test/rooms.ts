@@ -107,7 +107,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'nodes/local': [],
   'nodes/modes': [],
   'nodes/packet-in': [],
-  'nodes/peers': ['nodes/local'],
+  'nodes/peers': ['nodes/local', 'nodes/modes'],
   'dataplane/compile': ['dataplane/desired', 'dataplane/pipeline'],
   'dataplane/desired': ['dataplane/pipeline'],
   'dataplane/packet-io': ['dataplane/pipeline', 'dataplane/targets/bridge/encoding'],

@@ -12,7 +12,8 @@ import { shownCommit } from './shown-commit.ts';
  * Without `hop`, the network between the nodes routes pods' addresses, and the node has no route of Seine's to them.
  */
 export interface DirectPath {
-  readonly hop?: { readonly via: Ip; readonly dev: string };
+  /** `via` is absent where the interface itself knows the node, like one of WireGuard. */
+  readonly hop?: { readonly via?: Ip; readonly dev: string };
 }
 
 /**

@@ -25,6 +25,8 @@ export interface Node {
   readonly policyMode?: string;
   /** Annotation `seine.dev/denied`, likewise. */
   readonly denied?: string;
+  /** Annotation `seine.dev/peer-modes`, likewise. */
+  readonly peerModes?: string;
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only in objects stored by an older agent. */
   readonly createdAt?: string;
   readonly deleting: boolean;
@@ -33,6 +35,11 @@ export interface Node {
   /** Condition `NetworkUnavailable`; absent if it was never set. */
   readonly networkUnavailable?: boolean;
 }
+
+/** Annotation by which an agent announces the ways in which its node exchanges packets with peers. */
+const peerModesAnnotation = 'seine.dev/peer-modes';
+/** Value of a node that accepts packets without a tunnel, and may send them; `tunnel`: it has ceased to. */
+export const peerModesValues = { direct: 'direct', tunnel: 'tunnel' } as const;
 
 /** Maximum number of pod networks of a Node. The API server accepts one per family. */
 const NETWORKS_MAX = 16;
@@ -108,7 +115,7 @@ const schema = z.object({
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 7,
+  revision: 8,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
@@ -117,6 +124,7 @@ export const nodes: Resource<Node> = {
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     const denied = ownValue(metadata.annotations, deniedAnnotation);
+    const peerModes = ownValue(metadata.annotations, peerModesAnnotation);
     return {
       name: metadata.name,
       uid: metadata.uid,
@@ -129,6 +137,7 @@ export const nodes: Resource<Node> = {
       ...(zone === undefined ? {} : { zone }),
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(denied === undefined ? {} : { denied: denied.slice(0, MODE_SHOWN_MAX) }),
+      ...(peerModes === undefined ? {} : { peerModes: peerModes.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(isToBeDeleted(spec?.taints) ? { toBeDeleted: true as const } : {}),

@@ -1,6 +1,6 @@
 import type { Family } from '../../base/net/ip.ts';
 import type { Replica } from '../client/replica/replica.ts';
-import type { Node } from './node.ts';
+import { type Node, peerModesValues } from './node.ts';
 
 /** Another node, with the properties that matter to packets. Addresses and networks are canonical text. */
 export interface Peer {
@@ -14,6 +14,8 @@ export interface Peer {
   readonly transport: Readonly<Partial<Record<Family, string>>>;
   /** Addresses at which it receives tunnel packets: every address of its Node. */
   readonly addresses: readonly string[];
+  /** Its Node announces that it accepts packets of pods without a tunnel, and may send them. */
+  readonly announcesDirect?: true;
   /** Time when it joined the cluster, RFC 3339 in UTC, if known. */
   readonly since?: string;
 }
@@ -58,7 +60,7 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], createdAt }: Node): Peer {
+function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], peerModes, createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {
@@ -68,6 +70,7 @@ function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps
     ...(refusedAddresses === undefined ? {} : { refusedAddresses }),
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
     addresses: [...new Set([...internalIps, ...externalIps])],
+    ...(peerModes === peerModesValues.direct ? { announcesDirect: true as const } : {}),
     ...(createdAt === undefined ? {} : { since: createdAt }),
   };
 }

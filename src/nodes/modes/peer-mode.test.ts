@@ -3,11 +3,11 @@ import { parseIp } from '../../base/net/ip.ts';
 import { type ModeSettings, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
 const address = parseIp('192.168.77.2');
-const onLink: PeerPathFacts = { address, announces: true, link: 'eth0', isListed: false, echo: 'answered' };
+const onLink: PeerPathFacts = { address, announces: true, isExpected: true, link: 'eth0', isListed: false, echo: 'answered' };
 const hybrid: ModeSettings = { encapMode: 'hybrid', directRoutes: 'auto', verifyDirect: true };
 const noEncap: ModeSettings = { ...hybrid, encapMode: 'noEncap' };
 const words = (mode: PeerMode): string =>
-  `${mode.mode} ${mode.reason}${mode.mode === 'direct' && mode.path.hop ? ` by ${mode.path.hop.dev}` : ''}`;
+  `${mode.mode} ${mode.reason}${mode.mode !== 'tunnel' && mode.path.hop ? ` by ${mode.path.hop.dev}` : ''}`;
 
 describe('the mode of a peer', () => {
   it.each<[string, ModeSettings, Partial<PeerPathFacts>, string]>([
@@ -18,6 +18,7 @@ describe('the mode of a peer', () => {
     ['noEncap, a lost echo', noEncap, { echo: 'lost' }, 'direct onLink by eth0'],
     ['noEncap, no address of the family', noEncap, { address: undefined }, 'tunnel noAddress'],
     ['noEncap, a peer of an earlier release', noEncap, { announces: false }, 'tunnel notAnnounced'],
+    ['noEncap, a moment after the own announcement', noEncap, { isExpected: false }, 'tunnel announcing'],
     ['hybrid, on the link', hybrid, {}, 'direct onLink by eth0'],
     ['hybrid, before the first answer', hybrid, { echo: 'unknown' }, 'tunnel notVerified'],
     ['hybrid, a network that drops pods’ addresses', hybrid, { echo: 'lost' }, 'tunnel echoLost'],
@@ -33,8 +34,10 @@ describe('the mode of a peer', () => {
   it('is direct in no combination for a peer that does not announce it, has no address, or in encap', () => {
     const modes = combinations().map(({ settings, facts }) => ({ settings, facts, selected: selectPeerMode(settings, facts) }));
     const direct = modes.filter(({ selected }) => selected.mode === 'direct');
-    expect(modes).toHaveLength(576);
-    expect(direct.filter(({ settings, facts }) => settings.encapMode === 'encap' || !facts.announces || !facts.address)).toEqual([]);
+    expect(modes).toHaveLength(1152);
+    const isImpossible = ({ settings, facts }: (typeof modes)[number]): boolean =>
+      settings.encapMode === 'encap' || !facts.announces || !facts.isExpected || !facts.address;
+    expect(direct.filter(isImpossible)).toEqual([]);
     const untested = direct.filter(
       ({ settings, facts }) => settings.encapMode === 'hybrid' && settings.verifyDirect && facts.echo !== 'answered',
     );
@@ -52,12 +55,17 @@ function combinations(): readonly { readonly settings: ModeSettings; readonly fa
     (['auto', 'none'] as const).flatMap((directRoutes) =>
       booleans.flatMap((verifyDirect) =>
         [address, undefined].flatMap((at) =>
-          booleans.flatMap((announces) =>
+          [
+            [true, true],
+            [true, false],
+            [false, true],
+            [false, false],
+          ].flatMap(([announces = false, isExpected = false]) =>
             ['eth0', undefined].flatMap((link) =>
               booleans.flatMap((isListed) =>
                 (['answered', 'lost', 'unknown'] as const).map((echo) => ({
                   settings: { encapMode, directRoutes, verifyDirect },
-                  facts: { address: at, announces, link, isListed, echo },
+                  facts: { address: at, announces, isExpected, link, isListed, echo },
                 })),
               ),
             ),

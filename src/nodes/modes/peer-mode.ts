@@ -19,6 +19,8 @@ export interface PeerPathFacts {
   readonly address: Ip | undefined;
   /** Its Node object announces that it accepts packets without a tunnel, and may send them. */
   readonly announces: boolean;
+  /** This node has announced it for long enough that the peer accepts packets without a tunnel from it. */
+  readonly isExpected: boolean;
   /** Interface by which the kernel reaches the address without another hop; undefined if a router is between, or there is no route. */
   readonly link: string | undefined;
   /** The address is in `hybrid.directCIDRs`. */
@@ -32,6 +34,7 @@ const modeReasons = {
   configured: 'trafficEncapMode is encap',
   noAddress: 'the peer has no transport address of this family',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',
+  announcing: 'this node has announced direct packets a moment ago, and waits until peers accept them',
   otherSubnet: 'a router is between this node and the peer',
   notVerified: 'an echo without a tunnel has not been answered yet',
   echoLost: 'echoes without a tunnel are lost',
@@ -41,9 +44,10 @@ const modeReasons = {
 } as const;
 type ModeReason = keyof typeof modeReasons;
 
+/** How this node sends to a peer. With a path, the bridge passes packets to the gateway, and the kernel routes them. */
 export type PeerMode =
   | { readonly mode: 'tunnel'; readonly reason: ModeReason }
-  | { readonly mode: 'direct'; readonly reason: ModeReason; readonly path: DirectPath };
+  | { readonly mode: 'direct' | 'wireguard'; readonly reason: ModeReason; readonly path: DirectPath };
 
 /**
  * Selects how this node sends to the pods of a peer in one family. The sender decides alone: every node accepts both ways from peers that
@@ -53,10 +57,11 @@ export type PeerMode =
  */
 export function selectPeerMode({ encapMode, directRoutes, verifyDirect }: ModeSettings, facts: PeerPathFacts): PeerMode {
   const tunnel = (reason: ModeReason): PeerMode => ({ mode: 'tunnel', reason });
-  const { address, announces, link, isListed, echo } = facts;
+  const { address, announces, isExpected, link, isListed, echo } = facts;
   if (encapMode === 'encap') return tunnel('configured');
   if (address === undefined) return tunnel('noAddress');
   if (!announces) return tunnel('notAnnounced');
+  if (!isExpected) return tunnel('announcing');
   const hop = link !== undefined && directRoutes === 'auto' ? { hop: { via: address, dev: link } } : {};
   const reason = link === undefined ? (isListed ? 'listed' : 'routedByNetwork') : 'onLink';
   if (encapMode === 'noEncap') return { mode: 'direct', reason, path: hop };

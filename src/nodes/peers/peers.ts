@@ -1,23 +1,29 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
-import { CidrUnion } from '../../base/net/cidr-union.ts';
-import { type Cidr, cidrContains, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { type Cidr, cidrContains, type Family, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { overlapsAny } from '../../base/net/network-index.ts';
-import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../dataplane/compile/compile-peer.ts';
+import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
+import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { tunnelPortType } from '../local/node-desired-state.ts';
 import { transportOf } from '../local/node-environment.ts';
+import type { PeerModes } from '../modes/peer-modes.ts';
 import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
+import { PeerInstaller } from './peer-installer.ts';
 import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
 import { podNetworkElements, tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 type HoldersListener = (ranges: readonly Cidr[]) => void;
+
+/** Interval between checks whether the node still refuses a change of a peer's mode (ms). */
+const REFUSED_CHECK_MS = 2_000;
 
 /** Number of peers handled between turns of the event loop: a millisecond of work. */
 const AT_ONCE = 4;
@@ -30,6 +36,12 @@ interface PeersOptions {
   /** Returns the current ranges, read from the kernel; call `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
   readonly dataPath: 'system' | 'netdev';
+  /** Selects tunnel or another way for each peer; absent: the tunnel. */
+  readonly modes?: PeerModes;
+  /** Returns the path by which a previous agent sent to a network without a tunnel. */
+  readonly inheritedPath?: (network: Cidr) => DirectPath | undefined;
+  /** Waits before a refused change of a peer's mode is checked again; absent: a few seconds. */
+  readonly pause?: (signal: AbortSignal) => Promise<void>;
   /** Turns of the event loop: thousands of nodes may join at once, and pods start meanwhile. */
   readonly turns: LoopTurns;
   readonly log: Log;
@@ -47,11 +59,7 @@ export class Peers {
   readonly #options: PeersOptions;
   readonly #claims: AddressClaims;
   readonly #previousCidrs = new PreviousPodCidrs();
-  /** Networks for which each peer has entries, and the union of all. */
-  readonly #reached = new Map<string, readonly Cidr[]>();
-  readonly #routed = new CidrUnion();
-  /** Networks of the union that were last requested as routes. */
-  #routes = new Set<string>();
+  readonly #installer: PeerInstaller;
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
@@ -62,6 +70,8 @@ export class Peers {
     this.#options = options;
     this.#reserved = options.reserved();
     this.#claims = new AddressClaims(this.#reserved);
+    const { nodeState, environment, inheritedPath, pause = (signal) => idle(REFUSED_CHECK_MS, signal) } = options;
+    this.#installer = new PeerInstaller({ nodeState, environment, ...(inheritedPath ? { inheritedPath } : {}), pause });
     this.objections = new UnservedReasons('Node', options.log);
   }
 
@@ -92,6 +102,20 @@ export class Peers {
     this.#announce(ranges);
   }
 
+  /** Selects the modes of all peers again after facts about them may have changed. */
+  checkModes(): void {
+    const { source, modes } = this.#options;
+    if (!modes) return;
+    const families = this.#families();
+    const isOutdated = (peer: Peer): boolean => modes.isOutdated(peer, this.#endsOf(peer), families);
+    this.#refresh([...source.peers()].filter(isOutdated).map(({ name }) => name));
+  }
+
+  /** Returns the reason why the node refuses the new mode of a peer; it is still reached in the previous one. */
+  refusalOf(name: string): string | undefined {
+    return this.#installer.refusalOf(name);
+  }
+
   /** Calls back with networks for which `holderOf` may have changed. @returns a function that ends it */
   subscribe(listener: HoldersListener): () => void {
     this.#listeners.add(listener);
@@ -105,13 +129,16 @@ export class Peers {
 
   /** Returns the compiler's input for each peer. */
   *intents(): Generator<PeerIntent> {
-    for (const peer of this.#options.source.peers())
-      yield this.#intentWith(
-        peer,
-        this.#formerClaims(peer.name)
-          .filter((claim) => this.#isFine(claim))
-          .map(({ range }) => range),
-      );
+    for (const peer of this.#options.source.peers()) {
+      const former = this.#formerClaims(peer.name).filter((claim) => this.#isFine(claim));
+      yield {
+        ...this.#intentWith(
+          peer,
+          former.map(({ range }) => range),
+        ),
+        ...this.#installer.sendsOf(peer.name),
+      };
+    }
   }
 
   /**
@@ -170,7 +197,7 @@ export class Peers {
         this.#want(name);
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
-      this.#wantRoutes();
+      this.#installer.wantRoutes();
       this.#announce(ranges);
     }
     this.#isWorking = false;
@@ -178,21 +205,17 @@ export class Peers {
 
   /** Sets the entries of a peer. One invalid Node object must not end the agent, which serves all others. */
   #want(name: string): void {
-    const { source, nodeState: datapath } = this.#options;
-    const environment = this.#options.environment();
+    const { source } = this.#options;
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
     try {
-      const intent = peer && this.#intent(peer);
+      const intent = peer && this.#withMode(peer, this.#intent(peer));
       this.#wantElements(owner, peer, intent);
-      if (intent) datapath.want(owner, compilePeer(intent, environment));
-      else datapath.forget(owner);
-      this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
+      this.#installer.set(name, intent);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
-      datapath.forget(owner);
+      this.#installer.set(name, undefined);
       this.#wantElements(owner, peer, undefined);
-      this.#reach(name, []);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }
   }
@@ -205,44 +228,36 @@ export class Peers {
     nodeState.wantElements(owner, new Map([...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)), ...podNetworkElements(networks)]));
   }
 
-  /** Adds before it removes: a network that moves from node to node always has a route. */
-  #reach(name: string, networks: readonly Cidr[]): void {
-    const before = this.#reached.get(name) ?? [];
-    for (const cidr of networks) this.#routed.add(cidr);
-    for (const cidr of before) this.#routed.remove(cidr);
-    if (networks.length === 0) this.#reached.delete(name);
-    else this.#reached.set(name, networks);
-  }
-
-  /**
-   * Sets routes individually: thousands of unchanged ones are not compiled again for a new one. New ones come first, then those that they
-   * replace are removed.
-   */
-  #wantRoutes(): void {
-    const { nodeState: datapath, environment } = this.#options;
-    const before = this.#routes;
-    this.#routes = new Set();
-    for (const network of this.#routed.cover()) {
-      this.#routes.add(network.text);
-      if (!before.delete(network.text)) datapath.want(routeOwner(network.text), compilePeerRoutes([network], environment()));
-    }
-    for (const gone of before) datapath.forget(routeOwner(gone));
-  }
-
   #intent(peer: Peer): PeerIntent {
     return this.#intentWith(peer, this.#formerOf(peer.name));
   }
 
-  #intentWith({ name, podCidrs, transport, since = '' }: Peer, former: readonly Cidr[]): PeerIntent {
-    const claimOf = (use: AddressClaim['use'], range: Cidr): AddressClaim => ({ node: name, since, use, range });
-    const ends = transportOf(transport).filter((ip) => this.#isFine(claimOf('tunnel', hostCidr(ip))));
-    const shared = ends.filter((ip) => this.#claims.isShared(claimOf('tunnel', hostCidr(ip))));
+  #intentWith(peer: Peer, former: readonly Cidr[]): PeerIntent {
+    const { name, podCidrs, since = '' } = peer;
+    const ends = this.#endsOf(peer);
+    const shared = ends.filter((ip) => this.#claims.isShared({ node: name, since, use: 'tunnel', range: hostCidr(ip) }));
+    const isFine = (range: Cidr): boolean => this.#isFine({ node: name, since, use: 'pods', range });
     return {
       name,
-      podCidrs: [...podCidrs.map(parseCidr).filter((range) => this.#isFine(claimOf('pods', range))), ...former],
+      podCidrs: [...podCidrs.map(parseCidr).filter(isFine), ...former],
       transport: ends,
       ...(shared.length > 0 ? { sharedTransport: shared } : {}),
     };
+  }
+
+  /** Returns the tunnel ends of a peer that it may have. */
+  #endsOf({ name, transport, since = '' }: Peer): readonly Ip[] {
+    return transportOf(transport).filter((ip) => this.#isFine({ node: name, since, use: 'tunnel', range: hostCidr(ip) }));
+  }
+
+  #families(): readonly Family[] {
+    return familiesOf(this.#options.environment());
+  }
+
+  /** Returns the intent with the peer's mode, selected now. */
+  #withMode(peer: Peer, intent: PeerIntent): PeerIntent {
+    const { modes } = this.#options;
+    return modes ? { ...intent, ...modes.select(peer, intent.transport, this.#families()) } : intent;
   }
 
   #isFine(claim: AddressClaim): boolean {
@@ -299,9 +314,4 @@ function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick
   const words = (ips: readonly Ip[]): string => ips.map(({ text }) => text).join(', ');
   const remedy = portType === 'gre' || portType === 'ip6gre' ? '; tunnelType: geneve or vxlan does with one family in common' : '';
   return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
-}
-
-/** Returns the owner of a route. No node's owner has this name: names of nodes have no slash. */
-function routeOwner(network: string): Owner {
-  return ownerOf('peer', 'route', network);
 }

@@ -85,7 +85,7 @@ const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   gateway: z.array(ip),
 } satisfies Shape<CommonInputs['proxy']>);
 const directPath: z.ZodType<DirectPath> = z.strictObject({
-  hop: z.strictObject({ via: ip, dev: z.string().max(15) }).exactOptional(),
+  hop: z.strictObject({ via: ip.exactOptional(), dev: z.string().max(15) }).exactOptional(),
 } satisfies Shape<DirectPath>);
 const peer: z.ZodType<PeerIntent> = z.strictObject({
   name: z.string(),
