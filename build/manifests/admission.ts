@@ -6,6 +6,7 @@ import type {
   Validation,
   Variable,
 } from 'kubernetes-types/admissionregistration/v1.d.ts';
+import { ownAnnotations } from '../../src/kubernetes/resources/node-annotations.ts';
 import { agentName } from './access.ts';
 import { namespace } from './options.ts';
 import { labelsOf, type Note, type Part } from './part.ts';
@@ -56,20 +57,24 @@ const namesNode: Commented<Validation> = {
 const same = (now: string, before: string, name: string): string =>
   `(${name} in ${now} ? ${name} in ${before} && ${now}[${name}] == ${before}[${name}] : !(${name} in ${before}))`;
 
+const agentAnnotations = `[${ownAnnotations.map((key) => `'${key}'`).join(', ')}]`;
+
 const otherConditions = (status: string): string =>
   `('conditions' in ${status} ? ${status}.conditions : []).filter(c, c.type != 'NetworkUnavailable')`;
 
 const nodePolicy: Policy = {
   name: `${agentName}-nodes`,
   about: [
-    'An agent writes only the condition NetworkUnavailable of its own Node, so that its token cannot change addresses of',
-    'other nodes (docs/security.md). The policy applies to agents only.',
+    'An agent writes only the condition NetworkUnavailable and its annotations of its own Node, so that its token cannot change',
+    'addresses or keys of other nodes (docs/security.md). The policy applies to agents only.',
   ].join('\n'),
   rule: { operation: 'UPDATE', resource: 'nodes/status' },
   variables: [
     node,
     { name: 'now', expression: 'has(object.status) ? dyn(object.status) : dyn({})' },
     { name: 'before', expression: 'has(oldObject.status) ? dyn(oldObject.status) : dyn({})' },
+    { name: 'annotations', expression: 'has(object.metadata.annotations) ? dyn(object.metadata.annotations) : dyn({})' },
+    { name: 'annotationsBefore', expression: 'has(oldObject.metadata.annotations) ? dyn(oldObject.metadata.annotations) : dyn({})' },
   ],
   validations: [
     namesNode,
@@ -86,9 +91,13 @@ const nodePolicy: Policy = {
       message: 'an agent changes no condition but NetworkUnavailable',
     },
     {
-      expression: `['labels', 'annotations', 'finalizers', 'ownerReferences'].all(f, ${same('dyn(object.metadata)', 'dyn(oldObject.metadata)', 'f')})`,
-      message: 'an agent changes no labels, annotations, finalizers or owners of a node',
+      expression: `['labels', 'finalizers', 'ownerReferences'].all(f, ${same('dyn(object.metadata)', 'dyn(oldObject.metadata)', 'f')})`,
+      message: 'an agent changes no labels, finalizers or owners of a node',
       why: 'A write to nodes/status may change these too.',
+    },
+    {
+      expression: `variables.annotations.all(k, k in ${agentAnnotations} || (k in variables.annotationsBefore && variables.annotations[k] == variables.annotationsBefore[k])) && variables.annotationsBefore.all(k, k in ${agentAnnotations} || k in variables.annotations)`,
+      message: 'an agent changes no annotations of a node but its own',
     },
   ],
 };

@@ -1,7 +1,8 @@
 import { Debouncer } from '../base/async/debouncer.ts';
 import { within } from '../base/async/time-limit.ts';
 import type { Log } from '../base/log/log.ts';
-import { firewallTable } from '../dataplane/compile/compile-firewall.ts';
+import { clearTable, firewallTable } from '../dataplane/compile/compile-firewall.ts';
+import { wireGuardDevice } from '../dataplane/pipeline/well-known.ts';
 import { BridgeTarget } from '../dataplane/targets/bridge/bridge-target.ts';
 import { LearnedFlows } from '../dataplane/targets/bridge/learned-flows.ts';
 import type { OperatorOverrides } from '../dataplane/targets/bridge/operator-overrides.ts';
@@ -16,6 +17,7 @@ import { NodeState } from '../dataplane/targets/node-state.ts';
 import { unplugPort } from '../dataplane/targets/switch/replug-port.ts';
 import { SwitchTarget } from '../dataplane/targets/switch/switch-target.ts';
 import type { NodeStateEvents } from '../dataplane/targets/target-options.ts';
+import { WireGuardTarget } from '../dataplane/targets/wireguard/wireguard-target.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
 import { getLink } from '../netlink/links.ts';
 import { FirewallEvents } from '../netlink/nftables/firewall-events.ts';
@@ -40,13 +42,17 @@ const SETTLE_MS = 20;
 const PAUSE_FOR_EACH_CHECK = 4;
 
 /** nftables tables of Seine. */
-const tableNames: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
+const tableNames: readonly string[] = [firewallTable, clearTable, servicesTable, externalTable, hostPortsTable];
+
+/** Folder in which processes that serve WireGuard devices create their sockets, unless they were built otherwise. */
+const WIREGUARD_SOCKETS = '/var/run/wireguard';
 
 /** Network stack of the node: its kernel and its nftables. */
 export interface NodeStack {
   readonly links: HostLinks;
   readonly ports: PortsMount;
   readonly target: HostTarget;
+  readonly wireGuard: WireGuardTarget;
   readonly nftables: Nftables;
   /** A second handle for the target alone: it works off the main thread. */
   readonly ownTables: Nftables;
@@ -60,14 +66,15 @@ export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
   const nftables = Nftables.open();
   const ownTables = Nftables.open();
   const target = new HostTarget(gateway);
+  const wireGuard = new WireGuardTarget({ device: wireGuardDevice, socketFolder: WIREGUARD_SOCKETS });
   const close = async (): Promise<void> => {
-    await Promise.all([links.remover.close(), target.close()]);
+    await Promise.all([links.remover.close(), target.close(), wireGuard.close()]);
     links.socket.close();
     nftables.close();
     ownTables.close();
     ports.close();
   };
-  return { links, ports, target, nftables, ownTables, close };
+  return { links, ports, target, wireGuard, nftables, ownTables, close };
 }
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
@@ -115,6 +122,7 @@ export function openNodeState(
       changed: (setting, before, after) => log.info('kernel setting changed', { setting, before, after }),
     }),
     links,
+    wireguard: stack.wireGuard,
   };
   // A refusal for a pod that is being created is reported by its ADD.
   const isComing = (owner: string): boolean =>

@@ -1,7 +1,7 @@
 import type { Failure } from './failure.ts';
 
 /** Targets: the parts of a node whose state is reconciled. */
-const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'] as const;
+const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links', 'wireguard'] as const;
 export type PartName = (typeof partNames)[number];
 
 /**

@@ -12,6 +12,7 @@ import { loadKubeAccess } from '../../src/kubernetes/client/config.ts';
 import { EventPoster, eventPacing, type KubeEvent } from '../../src/kubernetes/client/events.ts';
 import { KubeHttp } from '../../src/kubernetes/client/http-client.ts';
 import type { Node } from '../../src/kubernetes/resources/node.ts';
+import { ownAnnotations, setNodeAnnotations } from '../../src/kubernetes/resources/node-annotations.ts';
 import { keepNetworkCondition } from '../../src/nodes/local/network-condition.ts';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 
@@ -171,13 +172,35 @@ for (const [what, metadata] of [
   ['a label', { labels: { zone: 'b' } }],
   ['a further label', { labels: { 'node-role.kubernetes.io/control-plane': '' } }],
   ['no labels', { labels: null }],
-  ['an annotation', { annotations: { 'antrea.io/x': 'y' } }],
   ['a finalizer', { finalizers: ['example.com/x'] }],
   ['an owner', { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: 'u' }] }],
 ] as const)
   it(`lets an agent change nothing of its own node’s metadata: ${what}`, async () => {
     expect(await patchStatus(agent1, 'n1', { metadata })).toMatch(/^403 .*denied request: an agent changes no labels/);
   });
+
+it('lets an agent set and remove its own annotations of its own node', async () => {
+  const annotations = Object.fromEntries(ownAnnotations.map((key) => [key, 'value']));
+  const removed = Object.fromEntries(ownAnnotations.map((key) => [key, null]));
+  await setNodeAnnotations(admin, 'n1', { 'example.com/other': 'kept' }, limit());
+  expect(await refusal(setNodeAnnotations(agent1, 'n1', annotations, limit()))).toBe('');
+  expect(await refusal(setNodeAnnotations(agent1, 'n1', { ...annotations, [ownAnnotations[0] ?? '']: 'changed' }, limit()))).toBe('');
+  expect(await refusal(setNodeAnnotations(agent1, 'n1', removed, limit()))).toBe('');
+  const { metadata } = (await admin.json({ method: 'GET', path: '/api/v1/nodes/n1' }, limit())) as { readonly metadata: JsonRecord };
+  expect(metadata['annotations']).toEqual({ 'example.com/other': 'kept' });
+});
+
+it('does not let an agent change annotations of another node, or others of its own', async () => {
+  const own = { [ownAnnotations[0] ?? '']: 'forged' };
+  expect(await refusal(setNodeAnnotations(agent1, 'n2', own, limit()))).toMatch(/^403 .*may not write to node n2/);
+  for (const annotations of [{ 'antrea.io/x': 'y' }, { ...own, 'seine.dev/policy-mode': 'off' }])
+    expect(await refusal(setNodeAnnotations(agent1, 'n1', annotations, limit()))).toMatch(/^403 .*changes no annotations of a node but/);
+  await setNodeAnnotations(admin, 'n1', { 'seine.dev/policy-mode': 'enforce' }, limit());
+  for (const value of ['off', null])
+    expect(await refusal(setNodeAnnotations(agent1, 'n1', { 'seine.dev/policy-mode': value }, limit()))).toMatch(
+      /^403 .*changes no annotations of a node but/,
+    );
+});
 
 it('is the same for other kinds of patches', async () => {
   const address = { status: { addresses: [{ type: 'InternalIP', address: '203.0.113.1' }] } };

@@ -51,6 +51,7 @@ function setUp() {
             firewall: new FakeTarget(),
             settings: new FakeTarget(),
             links: new FakeTarget(),
+            wireguard: new FakeTarget(),
           },
           events,
         ),

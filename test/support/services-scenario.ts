@@ -33,6 +33,7 @@ export function servicesScenario({ turns = new LoopTurns(8), config: change = {}
       firewall: new FakeTarget(),
       settings: new FakeTarget(),
       links: new FakeTarget(),
+      wireguard: new FakeTarget(),
     },
     events,
   );

@@ -1,6 +1,6 @@
 import type { Cidr, Family } from '../../base/net/ip.ts';
 import { masqueradedExternal, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
-import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
+import { familiesOf, type NodeEnvironment, type NodeWireGuard, ownCidrs } from './environment.ts';
 
 /** Name of the node's nftables table. */
 export const firewallTable = 'seine';
@@ -56,8 +56,9 @@ interface FirewallOptions {
 export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat }: FirewallOptions): readonly FirewallChain[] {
   const { gateway, tunnel } = environment;
   const families = familiesOf(environment);
+  const outside = outsideOf(environment);
   const masquerade = ownCidrs(environment).map(
-    ({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} masquerade fully-random`,
+    ({ family, text }) => `oifname != ${outside} ${keyword[family]} saddr ${text} masquerade fully-random`,
   );
   const ofGateway = (family: Family): string => {
     const texts = gateway.addresses.filter((ip) => ip.family === family).map(({ text }) => text);
@@ -73,7 +74,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   const untranslated = [
     ...(noSnat ? [] : ownCidrs(environment)),
     ...families.map((family) => ({ family, text: serviceNextHop[family].text })),
-  ].map(({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} ct state invalid drop`);
+  ].map(({ family, text }) => `oifname != ${outside} ${keyword[family]} saddr ${text} ct state invalid drop`);
   const carrier = tunnelCarriers[tunnel.type];
   const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;
   const forged = `iifname "${gateway.name}" ${carried} drop`;
@@ -81,7 +82,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
     {
       name: 'postrouting-world',
       hook: `type nat hook postrouting priority ${BEFORE_KUBE_PROXY}; policy accept;`,
-      rules: ownCidrs(environment).map((cidr) => externalRule(gateway.name, cidr)),
+      rules: [...ownCidrs(environment).map((cidr) => externalRule(gateway.name, cidr)), ...asGateway(environment)],
     },
     {
       name: 'postrouting',
@@ -104,6 +105,33 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   ];
 }
 
+/** Set of the interfaces by which packets reach pods: those by any other one leave the pods' network. */
+function outsideOf({ gateway, wireGuard }: NodeEnvironment): string {
+  return wireGuard ? `{ "${gateway.name}", "${wireGuard.device}" }` : `"${gateway.name}"`;
+}
+
+/**
+ * Rules that give the node's own packets to pods of other nodes the gateway's address, which the receiving WireGuard device requires: the
+ * device has no address of its own. The same for packets that a kube-proxy of this node masquerades.
+ */
+function asGateway(environment: NodeEnvironment): readonly string[] {
+  const { gateway, wireGuard, podCidrs } = environment;
+  if (!wireGuard) return [];
+  const mark = `0x${KUBE_PROXY_MARK.toString(16)}`;
+  return podCidrs.flatMap(({ family }) => {
+    const own = gateway.addresses.find((ip) => ip.family === family);
+    if (!own) return [];
+    const [leaving, translated] = [
+      `oifname "${wireGuard.device}" ${keyword[family]}`,
+      `snat ${keyword[family]} to ${own.text} fully-random`,
+    ];
+    return [
+      `${leaving} saddr != ${own.text} fib saddr type local ${translated}`,
+      `${leaving} saddr != ${own.text} meta mark & ${mark} == ${mark} ${translated}`,
+    ];
+  });
+}
+
 /**
  * Drops packets that arrive with the address of a pod or of a gateway, and not through the bridge: traffic between nodes' pods is in the
  * tunnel, and the kernel does not see it. Otherwise any host on a link of the node could send as a pod, and policy would accept it:
@@ -113,7 +141,8 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
  */
 function withPodAddresses(family: Family, environment: NodeEnvironment, noSnat: boolean): readonly string[] {
   const ip = keyword[family];
-  const arriving = `iifname != { "${environment.gateway.name}", "lo" } ${ip} saddr`;
+  const encrypted = environment.wireGuard ? `"${environment.wireGuard.device}", ` : '';
+  const arriving = `iifname != { "${environment.gateway.name}", ${encrypted}"lo" } ${ip} saddr`;
   const dropped = `counter name "${guardCounters[family]}" drop`;
   const own = ownCidrs(environment).filter((cidr) => cidr.family === family);
   const others = `${arriving} @${podNetworkSets[family]}`;
@@ -173,6 +202,68 @@ function externalRule(gateway: string, { family, text }: Cidr): string {
     `meta mark & ${mark} == ${mark} fib saddr type != local`,
     `meta mark set meta mark & ${others} snat ${ip} to ${masqueradedExternal[family].text} fully-random`,
   ].join(' ');
+}
+
+/** Name of the nftables table that drops pods' packets on their way around encryption. */
+export const clearTable = 'seine-clear';
+
+/** Sets of the table: networks of other nodes' pods that are reached with encryption alone. Each peer's owner sets its elements. */
+const encryptedNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
+
+/** Counters of the table: packets that would have left, or that arrived, without encryption. */
+const clearCounters = { ipv4: 'cleartext4', ipv6: 'cleartext6' } as const satisfies Readonly<Record<Family, string>>;
+
+/** Settings that are not part of the environment. */
+interface ClearTableOptions {
+  /** Pods keep their addresses when they leave the cluster, also on their way to addresses of other nodes. */
+  readonly noSnat: boolean;
+}
+
+/**
+ * Body of the table, in the language of nft(8). Packets for pods of other nodes leave through the bridge or the WireGuard device, and
+ * those with such a source arrive there. Routes alone do not ensure that: another program's route with a longer prefix takes precedence,
+ * and while the device is down or gone, the default route applies.
+ *
+ * The table stays in the kernel while no agent runs.
+ */
+export function clearTableBody(environment: NodeEnvironment, { device }: NodeWireGuard, { noSnat }: ClearTableOptions): string {
+  const gateway = environment.gateway.name;
+  const families = familiesOf(environment);
+  const rules = (of: (ip: string, set: string) => string): string[] =>
+    families.map((family) => `${of(keyword[family], encryptedNetworkSets[family])} counter name "${clearCounters[family]}" drop`);
+  const [around, outside] = [`{ "${gateway}", "${device}" }`, `{ "${gateway}", "${device}", "lo" }`];
+  const toNode = noSnat ? ' fib daddr type != local' : '';
+  return [
+    ...(['ipv4', 'ipv6'] as const).flatMap((family) => [
+      `set ${encryptedNetworkSets[family]} { type ${family}_addr; flags interval; }`,
+      `counter ${clearCounters[family]} { }`,
+    ]),
+    chain(
+      'forward',
+      'forward',
+      AFTER_FILTERS,
+      rules((ip, set) => `oifname != ${around} ${ip} daddr @${set}`),
+    ),
+    chain(
+      'output',
+      'output',
+      AFTER_FILTERS,
+      rules((ip, set) => `oifname != ${outside} ${ip} daddr @${set}`),
+    ),
+    chain(
+      'prerouting',
+      'prerouting',
+      'raw',
+      rules((ip, set) => `iifname != ${around} ${ip} saddr @${set}${toNode}`),
+    ),
+  ].join('\n');
+}
+
+/** Priority after the filters of other programs: a packet that they drop is not counted. */
+const AFTER_FILTERS = '150';
+
+function chain(name: string, hook: string, priority: string, rules: readonly string[]): string {
+  return `chain ${name} {\ntype filter hook ${hook} priority ${priority}; policy accept;\n${rules.join('\n')}\n}`;
 }
 
 const keyword: Readonly<Record<Family, string>> = { ipv4: 'ip', ipv6: 'ip6' };

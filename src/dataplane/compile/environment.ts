@@ -12,6 +12,20 @@ export const liveConnectionsChoices = ['cut', 'keep'] as const;
 
 export const deniedChoices = ['drop', 'reject'] as const;
 
+export const unencryptedPeersChoices = ['drop', 'allow'] as const;
+
+/** Encryption by WireGuard between this node and its peers. */
+export interface NodeWireGuard {
+  /** Name of the device. */
+  readonly device: string;
+  /** UDP port of this node, and of its peers. */
+  readonly port: number;
+  /** Packets for peers without a key: dropped, or sent as without encryption. */
+  readonly unencryptedPeers: (typeof unencryptedPeersChoices)[number];
+  /** Encryption is being turned off: this node sends without it, and still accepts encrypted packets. */
+  readonly isEnding?: true;
+}
+
 /** Inputs that are the same for every compiler on this node. */
 export interface NodeEnvironment {
   readonly gateway: {
@@ -40,6 +54,8 @@ export interface NodeEnvironment {
   readonly liveConnections?: (typeof liveConnectionsChoices)[number];
   /** Connection tracking does not see SCTP ports: all associations of two addresses are one connection to it. */
   readonly blindToSctp?: true;
+  /** Absent: packets between nodes are not encrypted. */
+  readonly wireGuard?: NodeWireGuard;
   /** Answer to denied pods where neither a namespace nor a policy states it: none (`drop`, the default), or a refusal. */
   readonly denied?: (typeof deniedChoices)[number];
 }

@@ -96,3 +96,6 @@ export const nodeTrafficMark = 0x20;
  * (32766) and the default one, for nodes that have no route to such an address.
  */
 export const externalRouting = { mark: 0x1000, table: 24_158, rules: { marked: 94, otherwise: 32_800 } } as const;
+
+/** Name of the node's WireGuard device. */
+export const wireGuardDevice = 'antrea-wg0';

@@ -32,6 +32,7 @@ import { Replacement } from './replacement.ts';
 import { LinkedPorts } from './switch/linked-ports.ts';
 import { portKey, type SwitchEntry, type SwitchKey } from './switch/switch-entry.ts';
 import { desiredParts, type NodeStateEvents, type NodeTargets, type PartReconcilers, partReconcilers, parts } from './target-options.ts';
+import type { WireGuardEntry, WireGuardKey } from './wireguard/wireguard-entry.ts';
 
 /** Desired bridge entries of a pod: by the pattern of its flows, which is faster, or individually. */
 export type PodWanted = Wanted | { readonly pattern: PodPattern; readonly place: PodPlace };
@@ -77,6 +78,8 @@ export class NodeState {
   readonly settings: DesiredState<SettingKey, string>;
   /** Desired pairs of interfaces of pods. */
   readonly links: DesiredState<LinkKey, LinkEntry>;
+  /** Desired device of WireGuard with its peers. */
+  readonly wireguard: DesiredState<WireGuardKey, WireGuardEntry>;
   /** Targets, for readers of the node's current content; only the reconcilers change it. */
   readonly targets: NodeTargets;
   readonly reconcilers: PartReconcilers;
@@ -113,6 +116,7 @@ export class NodeState {
     this.firewall = wanted.firewall;
     this.settings = wanted.settings;
     this.links = wanted.links;
+    this.wireguard = wanted.wireguard;
     this.reconcilers = partReconcilers(wanted, targets, events, blockedBy);
   }
 
@@ -217,6 +221,13 @@ export class NodeState {
   wantElements(owner: Owner, entries: ReadonlyMap<FirewallKey, string>): number {
     const revision = this.firewall.set(owner, entries);
     this.reconcilers.firewall.poke();
+    return revision;
+  }
+
+  /** Replaces all WireGuard entries of `owner`: the device, or its peers. */
+  wantWireGuard(owner: Owner, entries: ReadonlyMap<WireGuardKey, WireGuardEntry>): number {
+    const revision = this.wireguard.set(owner, entries);
+    this.reconcilers.wireguard.poke();
     return revision;
   }
 

@@ -11,6 +11,7 @@ import { type HostEntry, type HostKey, sameHostEntry } from './host/host-entry.t
 import type { SettingKey } from './host/setting-key.ts';
 import { type LinkEntry, type LinkKey, sameLinkEntry } from './links/link-entry.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch/switch-entry.ts';
+import { sameWireGuardEntry, type WireGuardEntry, type WireGuardKey } from './wireguard/wireguard-entry.ts';
 
 /** Types of key and value of each target. */
 interface PartEntries {
@@ -22,10 +23,12 @@ interface PartEntries {
   readonly settings: readonly [SettingKey, string];
   /** Pairs of interfaces of pods. */
   readonly links: readonly [LinkKey, LinkEntry];
+  /** Device of WireGuard and its peers; nothing without encryption. */
+  readonly wireguard: readonly [WireGuardKey, WireGuardEntry];
 }
 
 export type TargetName = keyof PartEntries;
-export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'];
+export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links', 'wireguard'];
 
 export type NodeTargets = { readonly [P in TargetName]: Target<PartEntries[P][0], PartEntries[P][1]> };
 export type DesiredParts = { readonly [P in TargetName]: DesiredState<PartEntries[P][0], PartEntries[P][1]> };
@@ -56,6 +59,7 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
   settings: 64,
   // Each is created separately: none waits for another, and none is retried because another was refused.
   links: 1,
+  wireguard: 100,
 };
 
 /**
@@ -90,6 +94,7 @@ export function desiredParts(packings: readonly RowPacking[]): DesiredParts {
     firewall: new DesiredState({ equal: equalStrings }),
     settings: new DesiredState({ equal: equalStrings }),
     links: new DesiredState({ equal: sameLinkEntry, isUrgent: () => true }),
+    wireguard: new DesiredState({ equal: sameWireGuardEntry }),
   };
 }
 
@@ -115,6 +120,7 @@ export function partReconcilers(
     firewall: reconciler('firewall', wanted.firewall, targets.firewall, equalStrings),
     settings: reconciler('settings', wanted.settings, targets.settings, equalStrings),
     links: reconciler('links', wanted.links, targets.links, sameLinkEntry, ofLinks),
+    wireguard: reconciler('wireguard', wanted.wireguard, targets.wireguard, sameWireGuardEntry),
   };
 }
 

@@ -16,6 +16,8 @@ export interface EnvironmentSources {
   readonly localAddresses?: () => readonly Ip[];
   /** Returns the settings of all nodes; absent: none. */
   readonly liveSettings?: () => LiveSettings | undefined;
+  /** Reports whether peers may still send encrypted packets although encryption is turned off; absent: no. */
+  readonly isEncryptionEnding?: () => boolean;
   readonly log: Log;
 }
 
@@ -88,14 +90,14 @@ export class LiveEnvironment {
   }
 
   #resolve(): NodeEnvironment {
-    const { config, nodes, interfaces, localAddresses, liveSettings } = this.#sources;
+    const { config, nodes, interfaces, localAddresses, liveSettings, isEncryptionEnding } = this.#sources;
     const node = nodes.get(config.nodeName);
     if (!node)
       throw new SeineError(
         'UNAVAILABLE',
         nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
       );
-    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveSettings?.());
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveSettings?.(), isEncryptionEnding?.());
     return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
   }
 }
@@ -113,6 +115,7 @@ function describe({
   denied = 'drop',
   liveConnections = 'cut',
   blindToSctp,
+  wireGuard,
 }: NodeEnvironment): Readonly<Record<string, string>> {
   const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
   return {
@@ -129,5 +132,6 @@ function describe({
     denied,
     liveConnections,
     blindToSctp: String(blindToSctp === true),
+    encryption: wireGuard ? `${wireGuard.device} ${wireGuard.port} ${wireGuard.unencryptedPeers} ${wireGuard.isEnding === true}` : 'none',
   };
 }

@@ -1,5 +1,5 @@
 import type { Cidr } from '../../base/net/ip.ts';
-import type { NodeEnvironment, PolicyMode } from '../../dataplane/compile/environment.ts';
+import type { NodeEnvironment, NodeWireGuard, PolicyMode } from '../../dataplane/compile/environment.ts';
 import type { TunnelType } from '../../dataplane/pipeline/well-known.ts';
 
 /** Part of the agent's configuration that defines this node; docs/configuration.md explains each key. */
@@ -16,6 +16,8 @@ export interface NodeConfig {
   /** 0: the MTU of the transport interface, less the tunnel's overhead. */
   readonly defaultMTU: number;
   readonly noSNAT: boolean;
+  readonly trafficEncryptionMode?: 'none' | 'wireGuard';
+  readonly wireGuard?: { readonly port: number; readonly unencryptedPeers: NodeWireGuard['unencryptedPeers'] };
   readonly policy: {
     readonly mode: PolicyMode;
     readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']>;

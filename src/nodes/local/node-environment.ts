@@ -13,8 +13,8 @@ import {
 } from '../../base/net/ip.ts';
 import { type Mac, macFromBytes } from '../../base/net/mac.ts';
 import { specialRanges } from '../../base/net/special-ranges.ts';
-import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges } from '../../dataplane/pipeline/well-known.ts';
+import type { NodeEnvironment, NodeWireGuard } from '../../dataplane/compile/environment.ts';
+import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges, wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
 import type { LiveSettings } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import { type Link, listLinks } from '../../netlink/links.ts';
@@ -32,6 +32,10 @@ export interface HostInterface {
 
 /** Overhead of each encapsulation, outer IPv4 header included (bytes). */
 const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
+/** Overhead of WireGuard over IPv4: IP header 20, UDP 8, message header 16, authentication 16 (bytes). */
+const wireGuardBytes = 60;
+/** Least MTU of an interface with IPv6 (bytes): RFC 8200 section 5. */
+const ipv6LeastMtu = 1280;
 /** Additional length of an outer IPv6 header: RFC 8200 section 3, RFC 791 section 3.1. */
 const ipv6MoreBytes = 20;
 
@@ -51,6 +55,7 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
  *
  * @param usedCidrs networks in which the node has pods; those that are no longer its own stay until their last pod is gone
  * @param live settings of all nodes
+ * @param isEncryptionEnding the configuration turns encryption off, and peers may still send encrypted packets
  * @throws SeineError `UNAVAILABLE` for what may still appear: pod CIDRs, an interface with the node's address
  */
 export function resolveEnvironment(
@@ -59,6 +64,7 @@ export function resolveEnvironment(
   interfaces: readonly HostInterface[],
   usedCidrs: readonly Cidr[] = [],
   live: LiveSettings = {},
+  isEncryptionEnding = false,
 ): NodeEnvironment {
   const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
   if (podCidrs.length === 0)
@@ -74,13 +80,16 @@ export function resolveEnvironment(
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
   const policyMode = nodePolicyMode.of({ annotation: node.policyMode, live: live.policyMode, configured: config.policy.mode });
+  const wireGuard = wireGuardOf(config, isEncryptionEnding);
+  const mtu = config.defaultMTU === 0 ? transport.mtu - overheadOf(type, ends, wireGuard) : config.defaultMTU;
+  refuseSmallMtu(mtu, podCidrs, wireGuard);
   const denied = nodeDenied.of({ annotation: node.denied, live: live.denied, configured: config.policy.denied });
   return {
     gateway: {
       name: config.hostGateway,
       ofPort: ofPorts.gateway,
       mac: gatewayMac(node.name),
-      mtu: config.defaultMTU === 0 ? transport.mtu - tunnelBytes(type, ends) : config.defaultMTU,
+      mtu,
       addresses: [...podCidrs, ...formerPodCidrs].map((cidr) => cidrAddress(cidr, 1n)),
     },
     tunnel: {
@@ -94,14 +103,34 @@ export function resolveEnvironment(
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
     ...(policyMode === 'enforce' ? {} : { policyMode }),
     ...(denied === 'drop' ? {} : { denied }),
+    ...(wireGuard ? { wireGuard } : {}),
     ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),
     ...(config.ovsDatapathType === 'netdev' ? { blindToSctp: true } : {}),
   };
 }
 
-/** Returns the overhead of a tunnel to any peer: one that joins must not change the MTU of running pods. */
-function tunnelBytes(type: TunnelType, ends: readonly Ip[]): number {
-  return overheadBytes[type] + (ends.some(({ family }) => family === 'ipv6') ? ipv6MoreBytes : 0);
+/**
+ * Returns the overhead of the path to any peer: one that joins must not change the MTU of running pods. That of WireGuard is larger than
+ * that of any tunnel, which some peers may still have.
+ */
+function overheadOf(type: TunnelType, ends: readonly Ip[], wireGuard: NodeWireGuard | undefined): number {
+  return (wireGuard ? wireGuardBytes : overheadBytes[type]) + (ends.some(({ family }) => family === 'ipv6') ? ipv6MoreBytes : 0);
+}
+
+function wireGuardOf({ trafficEncryptionMode, wireGuard }: NodeConfig, isEnding: boolean): NodeWireGuard | undefined {
+  if (!wireGuard) return undefined;
+  const { port, unencryptedPeers } = wireGuard;
+  if (trafficEncryptionMode === 'wireGuard') return { device: wireGuardDevice, port, unencryptedPeers };
+  return isEnding ? { device: wireGuardDevice, port, unencryptedPeers: 'allow', isEnding } : undefined;
+}
+
+/** Rejects an MTU with which the kernel removes IPv6 from the WireGuard device. @throws SeineError `UNAVAILABLE` */
+function refuseSmallMtu(mtu: number, podCidrs: readonly Cidr[], wireGuard: NodeWireGuard | undefined): void {
+  if (wireGuard === undefined || mtu >= ipv6LeastMtu || podCidrs.every(({ family }) => family === 'ipv4')) return;
+  throw new SeineError(
+    'UNAVAILABLE',
+    `trafficEncryptionMode: wireGuard leaves pods an MTU of ${mtu}, and IPv6 needs ${ipv6LeastMtu}: raise the MTU of the transport interface`,
+  );
 }
 
 /**

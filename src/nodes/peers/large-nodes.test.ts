@@ -80,6 +80,7 @@ function setUp() {
       firewall: new FakeTarget(),
       settings: new FakeTarget(),
       links: new FakeTarget(),
+      wireguard: new FakeTarget(),
     },
     events,
   );

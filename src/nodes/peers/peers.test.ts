@@ -26,6 +26,7 @@ function setUp() {
       firewall: new FakeTarget(),
       settings: new FakeTarget(),
       links: new FakeTarget(),
+      wireguard: new FakeTarget(),
     },
     events,
   );

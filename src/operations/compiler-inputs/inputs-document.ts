@@ -7,7 +7,14 @@ import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { PodIntent, RateLimit } from '../../dataplane/compile/compile-pod.ts';
-import { deniedChoices, liveConnectionsChoices, type NodeEnvironment, policyModes } from '../../dataplane/compile/environment.ts';
+import {
+  deniedChoices,
+  liveConnectionsChoices,
+  type NodeEnvironment,
+  type NodeWireGuard,
+  policyModes,
+  unencryptedPeersChoices,
+} from '../../dataplane/compile/environment.ts';
 import { generation, type Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { BridgeKey } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../../services/compile/service-intent.ts';
@@ -79,6 +86,14 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   liveConnections: z.enum(liveConnectionsChoices).exactOptional(),
   blindToSctp: z.literal(true).exactOptional(),
   denied: z.enum(deniedChoices).exactOptional(),
+  wireGuard: z
+    .strictObject({
+      device: z.string().max(15),
+      port: z.int().min(1).max(0xffff),
+      unencryptedPeers: z.enum(unencryptedPeersChoices),
+      isEnding: z.literal(true).exactOptional(),
+    } satisfies Shape<NodeWireGuard>)
+    .exactOptional(),
 } satisfies Shape<NodeEnvironment>);
 const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   addresses: z.array(ip),

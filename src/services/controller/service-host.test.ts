@@ -18,6 +18,7 @@ function setUp() {
       firewall: new FakeTarget(),
       settings: new FakeTarget(),
       links: new FakeTarget(),
+      wireguard: new FakeTarget(),
     },
     events,
   );

@@ -25,6 +25,7 @@ import type { SettingKey } from '../../../dataplane/targets/host/setting-key.ts'
 import type { LinkEntry, LinkKey } from '../../../dataplane/targets/links/link-entry.ts';
 import { NodeState } from '../../../dataplane/targets/node-state.ts';
 import type { SwitchEntry, SwitchKey } from '../../../dataplane/targets/switch/switch-entry.ts';
+import type { WireGuardEntry, WireGuardKey } from '../../../dataplane/targets/wireguard/wireguard-entry.ts';
 import type { EndpointSlice } from '../../../kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../../kubernetes/resources/service.ts';
 import { compileService } from '../../../services/compile/compile-service.ts';
@@ -74,6 +75,7 @@ let targets: {
   firewall: FakeTarget<FirewallKey, string>;
   settings: FakeTarget<SettingKey, string>;
   links: FakeTarget<LinkKey, LinkEntry>;
+  wireguard: FakeTarget<WireGuardKey, WireGuardEntry>;
 };
 let datapath: NodeState;
 
@@ -86,6 +88,7 @@ beforeEach(async () => {
     firewall: new FakeTarget(),
     settings: new FakeTarget(),
     links: new FakeTarget(),
+    wireguard: new FakeTarget(),
   };
   datapath = new NodeState(targets, silent);
   datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));

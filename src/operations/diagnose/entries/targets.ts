@@ -5,6 +5,7 @@ import type { SettingKey } from '../../../dataplane/targets/host/setting-key.ts'
 import { type LinkEntry, type LinkKey, sameLinkEntry } from '../../../dataplane/targets/links/link-entry.ts';
 import type { NodeState } from '../../../dataplane/targets/node-state.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../../dataplane/targets/switch/switch-entry.ts';
+import { sameWireGuardEntry, type WireGuardEntry, type WireGuardKey } from '../../../dataplane/targets/wireguard/wireguard-entry.ts';
 import type { ReconciledTarget } from './compare.ts';
 
 /** Targets of a node, ready to be compared. */
@@ -15,6 +16,7 @@ export interface Parts {
   readonly firewall: ReconciledTarget<FirewallKey, string>;
   readonly settings: ReconciledTarget<SettingKey, string>;
   readonly links: ReconciledTarget<LinkKey, LinkEntry>;
+  readonly wireguard: ReconciledTarget<WireGuardKey, WireGuardEntry>;
 }
 
 const equalStrings = (a: string, b: string): boolean => a === b;
@@ -28,5 +30,6 @@ export function partsOf(datapath: NodeState): Parts {
     firewall: { desired: datapath.firewall, reconciler: reconcilers.firewall, equal: equalStrings },
     settings: { desired: datapath.settings, reconciler: reconcilers.settings, equal: equalStrings },
     links: { desired: datapath.links, reconciler: reconcilers.links, equal: sameLinkEntry },
+    wireguard: { desired: datapath.wireguard, reconciler: reconcilers.wireguard, equal: sameWireGuardEntry },
   };
 }
