@@ -21,6 +21,11 @@ const parts = {
     args: ['--project', 'unit', 'test/model/policy-restarts', 'test/model/policy-changes'],
     env: { SEINE_TEST_POLICY_SETS: '100' },
   },
+  walk: {
+    what: '100,000 random packets each: the interpreter of flows and the model of the switch agree, and both with ofproto/trace for 5,000',
+    args: ['--project', 'unit', '--project', 'integration', 'test/model/flow-walk', 'test/integration/pipeline-trace'],
+    env: { SEINE_TEST_WALK_PACKETS: '100000', SEINE_TEST_TRACES: '5000' },
+  },
   'first-packet': {
     what: '50 pods without allowed peers, with traffic to them before they exist, while agent and API server stop and start',
     args: ['--project', 'e2e', 'test/e2e/policy-first-packet'],

@@ -60,6 +60,16 @@ it('keeps dataplane/reconcile free of targets', () => {
   ).toEqual([]);
 });
 
+it('keeps the model of the switch, the interpreter of flows, the reference and the compilers independent', () => {
+  const judges = ['dataplane/switch-model', 'dataplane/flow-walk', 'policy/verify/reference', 'policy/verify/flow-reader'];
+  const rooms = [...judges, 'dataplane/compile', 'services/compile', 'policy/flows', 'policy/engine', 'policy/matrix'];
+  const wrong = imports.filter(({ file, target }) => {
+    const [from, to] = [folderOf(file), folderOf(target)];
+    return judges.includes(from) && rooms.includes(to) && from !== to && !/\.test\.ts$/.test(file);
+  });
+  expect(wrong).toEqual([]);
+});
+
 it('has no circular import of files, of types neither', () => {
   const uses = new Map(files.map(({ path, imports: own }) => [path, new Set(own.map(({ target }) => target))]));
   expect(circlesOf(uses)).toEqual([]);

@@ -111,6 +111,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'nodes/wireguard': [],
   'dataplane/compile': ['dataplane/desired', 'dataplane/pipeline'],
   'dataplane/desired': ['dataplane/pipeline'],
+  'dataplane/flow-walk': [],
   'dataplane/packet-io': ['dataplane/pipeline', 'dataplane/targets/bridge/encoding'],
   'dataplane/pipeline': [],
   'dataplane/reconcile': [],

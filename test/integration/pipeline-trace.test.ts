@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseIp } from '../../src/base/net/ip.ts';
+import { ScriptedStates, stateBits } from '../../src/dataplane/flow-walk/assumed-tracking.ts';
+import { walkPacket } from '../../src/dataplane/flow-walk/flow-walk.ts';
 import { features, generation } from '../../src/dataplane/pipeline/cookie.ts';
 import { ctMark } from '../../src/dataplane/pipeline/fields.ts';
 import type { CtState, Group } from '../../src/dataplane/pipeline/flow.ts';
-import type { PipelineTableName } from '../../src/dataplane/pipeline/tables.ts';
+import { type PipelineTableName, tableName } from '../../src/dataplane/pipeline/tables.ts';
 import { ScriptedTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
 import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { serviceIntents } from '../../src/services/compile/intent.ts';
@@ -14,11 +16,16 @@ import { forgeries } from '../model/forgeries.ts';
 import { compileScene, exampleScene } from '../model/scene.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 import { type Pretence, type Traced, trace } from '../support/trace.ts';
+import { installedFlows, walkFieldsOf } from '../support/walk-fields.ts';
 
 const { node, pods, services, proxying } = exampleScene;
 const [pod] = pods;
 /** Cookies of generation and feature, with any owner. */
 const everythingLearned = `cookie=0x${((BigInt(generation) << 48n) | (BigInt(features.learned) << 40n)).toString(16)}/0xffffff0000000000`;
+
+/** Number of packets of each test; `npm run test:random -- --only walk` has more. */
+const traces = Number(process.env['SEINE_TEST_TRACES'] ?? 1500);
+const seed = process.env['SEINE_TEST_SEED'];
 
 /** Number of slots of a group with few buckets. */
 const hashes = Array.from({ length: 64 }, (_, index) => index + 1);
@@ -50,6 +57,24 @@ function predictions({ inPort, packet }: Arrival, { states, ctMark: mark }: Pret
     return described(walk.tables, ports);
   };
   return [0, 1, 2, 3, 4].map(predict);
+}
+
+const installed = installedFlows(compileScene(exampleScene));
+
+/** Tables and output ports of a packet in the interpreter of the flows' bytes, as `predictions` has them. */
+async function interpretations({ inPort, packet }: Arrival, { states, ctMark: mark }: Pretence): Promise<string[]> {
+  const interpret = async (choice: number): Promise<string> => {
+    const numbers = states.map((state) => state.reduce((sum, bit) => sum | stateBits[bit], 0));
+    const tracking = new ScriptedStates(numbers);
+    const fields = { ...walkFieldsOf(inPort, packet), ct_mark: mark };
+    const { hops, outputs } = await walkPacket(installed, fields, { tracking, choose: (_, buckets) => choice % buckets });
+    const ports = outputs.flatMap(({ to }) => (typeof to === 'number' ? [to] : []));
+    return described(
+      hops.map(({ table }) => tableName(table) ?? 'classify'),
+      ports,
+    );
+  };
+  return await Promise.all([0, 1, 2, 3, 4].map(interpret));
 }
 
 function described(tables: readonly PipelineTableName[], ports: readonly number[]): string {
@@ -88,10 +113,13 @@ describe('ofproto/trace and the model agree', () => {
     const runs = fc.asyncProperty(arrivals, states, known, fc.constantFrom(...hashes), async (arrival, script, mark, dpHash) => {
       const pretence = { states: script, ctMark: mark, dpHash };
       const traced = await trace(bench.control, arrival, pretence);
+      const interpreted = await interpretations(arrival, pretence);
+      if (!interpreted.includes(happened(traced, arrival)))
+        throw new Error(`the interpreter: ${interpreted[0]}\nbut\n${happened(traced, arrival)}\n${traced.text}`);
       if (!predictions(arrival, pretence).includes(happened(traced, arrival)))
         throw new Error(`${predictions(arrival, pretence)[0]}\nbut\n${happened(traced, arrival)}\n${traced.text}`);
     });
-    await fc.assert(runs, { numRuns: 1500 });
+    await fc.assert(runs, { numRuns: traces, ...(seed !== undefined && { seed: Number(seed) }) });
   });
 
   it.each(clusterAddresses())('that $name forwards to its endpoints and to nothing else', async ({ ip, port, transport, endpoints }) => {
