@@ -17,7 +17,8 @@ afterAll(async () => {
 async function bundled(lines: readonly string[]): Promise<unknown> {
   const outfile = join(folder, 'program.mjs');
   const stdin = { contents: lines.join('\n'), loader: 'ts', resolveDir: folder } as const;
-  await build({ stdin, outfile, bundle: true, platform: 'node', format: 'esm', minifySyntax: true, plugins: [builtinsAsAsked] });
+  const banner = { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" };
+  await build({ stdin, outfile, bundle: true, platform: 'node', format: 'esm', minifySyntax: true, banner, plugins: [builtinsAsAsked] });
   return JSON.parse(execFileSync(process.execPath, [outfile], { encoding: 'utf8' }));
 }
 
@@ -29,6 +30,15 @@ it('creates no HTTP client of Node’s for importers of node:http', async () => 
   ]);
   const named = ["import { Agent, request } from 'node:http';", `console.log(JSON.stringify([typeof request, typeof Agent, ${made}]))`];
   expect(await bundled(named)).toEqual(['function', 'function', []]);
+});
+
+it('loads assert for the log only when a condition is checked', async () => {
+  const root = join(import.meta.dirname, '../..');
+  const loaded = "process.moduleLoadList.includes('NativeModule assert')";
+  const lines = [`import { SonicBoom } from '${root}/node_modules/sonic-boom/index.js';`, `const before = ${loaded};`];
+  const written = "const log = new SonicBoom({ fd: 2, sync: true }); log.write(''); log.flushSync();";
+  const ended = `const after = ${loaded}; log.on('finish', () => console.log(JSON.stringify([before, after, ${loaded}]))); log.end();`;
+  expect(await bundled([...lines, written, ended])).toEqual([false, false, true]);
 });
 
 it('provides named, whole, default and type imports', async () => {

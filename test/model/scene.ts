@@ -157,11 +157,11 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     return id;
   };
   return new Map<Owner, Wanted>([
-    [ownerOf('node'), compileNode(node)],
+    [ownerOf('node'), withoutPatterns(compileNode(node))],
     [announcementsOwner, compileAnnouncements()],
     [unservedPortsOwner, compileUnservedPorts(node)],
-    [timeExceededOwner, compileTimeExceeded(node)],
-    [refusalsOwner, compileRefusals(node)],
+    [timeExceededOwner, withoutPatterns(compileTimeExceeded(node))],
+    [refusalsOwner, withoutPatterns(compileRefusals(node))],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [
       ownerOf('peer'),
@@ -180,6 +180,11 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     ),
     ...services.flatMap((each) => serviceOwners(each, proxying, groupId)),
   ]);
+}
+
+/** Returns the same with plain flows, which mutants may copy and which are not compiled at each packet. */
+function withoutPatterns(wanted: Wanted): Wanted {
+  return { ...wanted, flows: wanted.flows.map(({ table, priority, match, steps }) => ({ table, priority, match, steps })) };
 }
 
 function serviceOwners(

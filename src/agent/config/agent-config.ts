@@ -208,9 +208,11 @@ type Variables = Readonly<Record<string, string | undefined>>;
  */
 export function acceptConfig(text: string, environment: Variables): { readonly config: AgentConfig; readonly unknown: readonly string[] } {
   const document = parseDocument(text) ?? {};
-  const first = schema.safeParse(document);
+  // A file is read once: functions compiled for it would cost more than they save.
+  const parse = (value: unknown) => schema.safeParse(value, { jitless: true });
+  const first = parse(document);
   const unknown = first.success ? [] : first.error.issues.flatMap(unknownKeys);
-  const result = unknown.length === 0 ? first : schema.safeParse(unknown.reduce(without, document));
+  const result = unknown.length === 0 ? first : parse(unknown.reduce(without, document));
   if (!result.success) throw invalid([...unknown.map(unknownField), ...result.error.issues.map(describe)]);
   const { nodeName = environment['NODE_NAME'] ?? hostname().toLowerCase(), ...rest } = result.data;
   return { config: { nodeName, ...rest }, unknown: unknown.map((path) => path.join('.')) };

@@ -1,8 +1,9 @@
 import type { Family } from '../../base/net/ip.ts';
-import { associationShares } from '../pipeline/cookie.ts';
+import { associationNumberOf, associationShares, shareOfNumber } from '../pipeline/cookie.ts';
 import { reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { Flow, LearnAssociation, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
+import { type EntryPattern, shareFlow } from '../pipeline/flow-pattern.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
@@ -85,23 +86,33 @@ export function associationsInChunks(ports: PipelineTableName, verdicts: Pipelin
   }));
 }
 
-/** Compiles one flow for each share. The replying side is learned second and its result counts: without that flow, replies are unknown. */
-function shares(family: Family, as: LearnAssociation['as']): readonly Flow[] {
-  const flow = (level: number, match: Match, share: number): Flow => ({
-    table: 'associationShares',
-    priority: level,
-    match: { payload: family, protocol: 'sctp', ...match },
-    steps: learned(family, as, share),
-  });
+/** Compiles one flow for each share. */
+function shares(family: Family, as: 'kept' | 'letIn'): readonly Flow[] {
   const { pods, others } = associationShares;
+  const { ofPod, ofOther } = shareFlows[as];
   return [
-    ...Array.from({ length: pods }, (_, value) =>
-      flow(priority.high, { ipSrcEnd: { value, mask: pods - 1 }, regs: [reg.source('pod')] }, value),
-    ),
-    ...Array.from({ length: others }, (_, value) => flow(priority.normal, { ipSrcEnd: { value, mask: others - 1 } }, pods + value)),
+    ...Array.from({ length: pods }, (_, value) => shareFlow(ofPod, family, value, associationNumberOf(value))),
+    ...Array.from({ length: others }, (_, value) => shareFlow(ofOther, family, value, associationNumberOf(pods + value))),
   ];
 }
 
+/** Flows of shares, whose numbers are the last bits of the address and the number of the share in the cookie of what is learned. */
+const shareFlows = { kept: shareFlowsOf('kept'), letIn: shareFlowsOf('letIn') };
+
+function shareFlowsOf(as: LearnAssociation['as']): { readonly ofPod: EntryPattern; readonly ofOther: EntryPattern } {
+  const pattern =
+    (level: number, count: number, match: Match): EntryPattern =>
+    ({ ip: { family }, numbers: [value, number] }) => ({
+      table: 'associationShares',
+      priority: level,
+      match: { payload: family, protocol: 'sctp', ipSrcEnd: { value, mask: count - 1 }, ...match },
+      steps: learned(family, as, shareOfNumber(number)),
+    });
+  const { pods, others } = associationShares;
+  return { ofPod: pattern(priority.high, pods, { regs: [reg.source('pod')] }), ofOther: pattern(priority.normal, others, {}) };
+}
+
+/** The replying side is learned second and its result counts: without that flow, replies are unknown. */
 function learned(family: Family, as: LearnAssociation['as'], share?: number): readonly Step[] {
   return (['opener', 'answer'] as const).map((side) => ({
     do: 'learnAssociation',

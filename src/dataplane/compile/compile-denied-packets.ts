@@ -2,6 +2,7 @@ import { nothing, type Wanted } from '../desired/host-entries.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import { type Flow, type Meter, meter, priority, type Step } from '../pipeline/flow.ts';
+import { type EntryPattern, shareFlow } from '../pipeline/flow-pattern.ts';
 import { deniedMeters, nodeMeters, refusalMeters } from '../pipeline/well-known.ts';
 import { deniedFlows } from './compile-verdict.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
@@ -56,15 +57,13 @@ export function compileRefusals(environment: NodeEnvironment): Wanted {
   return {
     ...nothing,
     meters: [node, ...shares.map(({ id }): Meter => ({ id, unit: 'packets', ...refusedOfShare }))],
-    flows: familiesOf(environment).flatMap((payload) =>
-      shares.map(
-        ({ id, value }): Flow => ({
-          table: 'refusals',
-          priority: priority.normal,
-          match: { payload, ipSrcEnd: { value, mask: count - 1 } },
-          steps: [meter(id), { do: 'toAgent', reason: 'refused', meter: node.id, bytes: SHOWN_BYTES }],
-        }),
-      ),
-    ),
+    flows: familiesOf(environment).flatMap((payload) => shares.map(({ id, value }) => shareFlow(refusalOfShare, payload, value, id))),
   };
 }
+
+const refusalOfShare: EntryPattern = ({ ip: { family }, numbers: [value, id] }) => ({
+  table: 'refusals',
+  priority: priority.normal,
+  match: { payload: family, ipSrcEnd: { value, mask: refusalMeters.count - 1 } },
+  steps: [meter(id), { do: 'toAgent', reason: 'refused', meter: nodeMeters.refusals, bytes: SHOWN_BYTES }],
+});

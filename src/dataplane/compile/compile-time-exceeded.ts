@@ -2,6 +2,7 @@ import { nothing, type Wanted } from '../desired/host-entries.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import { type Flow, goto, load, meter, priority } from '../pipeline/flow.ts';
+import { type EntryPattern, shareFlow } from '../pipeline/flow-pattern.ts';
 import { timeExceededMeters } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
@@ -54,15 +55,13 @@ export function compileTimeExceeded(environment: NodeEnvironment): Wanted {
   return {
     ...nothing,
     meters: shares.map(({ id }) => ({ id, unit: 'packets', ...answered })),
-    flows: familiesOf(environment).flatMap((payload) =>
-      shares.map(
-        ({ id, value }): Flow => ({
-          table: 'timeExceeded',
-          priority: priority.normal,
-          match: { payload, ipSrcEnd: { value, mask: count - 1 } },
-          steps: [meter(id), { do: 'toAgent', reason: 'timeExceeded', bytes: SHOWN_BYTES }],
-        }),
-      ),
-    ),
+    flows: familiesOf(environment).flatMap((payload) => shares.map(({ id, value }) => shareFlow(answerOfShare, payload, value, id))),
   };
 }
+
+const answerOfShare: EntryPattern = ({ ip: { family }, numbers: [value, id] }) => ({
+  table: 'timeExceeded',
+  priority: priority.normal,
+  match: { payload: family, ipSrcEnd: { value, mask: timeExceededMeters.count - 1 } },
+  steps: [meter(id), { do: 'toAgent', reason: 'timeExceeded', bytes: SHOWN_BYTES }],
+});

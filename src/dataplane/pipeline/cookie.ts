@@ -78,7 +78,17 @@ export const associationShares = { pods: 256, others: 64 } as const;
 
 /** Returns the cookie of the associations in one share. Open vSwitch limits learned flows by their cookie. */
 export function associationCookieOf(share: number): bigint {
-  return learnedCookie | BigInt(share + 1);
+  return learnedCookie | BigInt(associationNumberOf(share));
+}
+
+/** Returns the last 32 bits of the cookie of a share. */
+export function associationNumberOf(share: number): number {
+  return share + 1;
+}
+
+/** Reverse of `associationNumberOf`. */
+export function shareOfNumber(number: number): number {
+  return number - 1;
 }
 
 /** Returns the share of a learned association from its cookie; undefined for any other learned flow. */

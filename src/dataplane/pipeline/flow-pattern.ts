@@ -1,4 +1,4 @@
-import type { Ip } from '../../base/net/ip.ts';
+import { type Family, type Ip, ipFromValue } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
 import type { Flow, Match, Step, TransportAddress } from './flow.ts';
 import type { PipelineTableName } from './tables.ts';
@@ -22,8 +22,8 @@ export interface EntryPlace extends TransportAddress {
 /**
  * Flow for an address and a port, with two numbers: a node has ten thousand of those that forward to Services' groups.
  *
- * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, with contiguous bytes. It contains
- * no learn action.
+ * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, with contiguous bytes, or not at
+ * all; of a number below 64, the last six bits are enough. Its learn actions differ by their cookies at most.
  */
 export type EntryPattern = (place: EntryPlace) => Flow;
 
@@ -70,6 +70,14 @@ export class PatternFlow implements Flow {
   get #made(): Flow {
     return this.from.pattern(this.from.place);
   }
+}
+
+/**
+ * Returns the flow of one share of senders. A node has hundreds of them, which differ in the last bits of the source address and in a
+ * number, the two numbers of their pattern: each start of the agent waits until these flows are encoded.
+ */
+export function shareFlow(pattern: EntryPattern, family: Family, lastBits: number, number: number): Flow {
+  return new PatternFlow(pattern, { ip: ipFromValue(family, 0n), port: 0, numbers: [lastBits, number] });
 }
 
 /**

@@ -1,6 +1,7 @@
+import type { Family } from '../../../base/net/ip.ts';
 import { associationShareOf, isLearned, learnedCookie } from '../../pipeline/cookie.ts';
 import { type Flow, isLearnStep, type LearnStep } from '../../pipeline/flow.ts';
-import { PatternFlow } from '../../pipeline/flow-pattern.ts';
+import { type EntryPattern, PatternFlow } from '../../pipeline/flow-pattern.ts';
 import { toLearn } from './encoding/learn-actions.ts';
 import { type CandidateFlow, LearnedTemplate } from './encoding/learned-template.ts';
 
@@ -141,13 +142,24 @@ export class LearnedFlows {
   }
 }
 
-/** Returns the learn steps of flows, each once. */
+/** Returns the learn steps of flows, each once. Flows of one pattern and family differ in them by their cookie at most. */
 export function learnStepsOf(flows: readonly Flow[]): readonly LearnStep[] {
   const steps = new Map<string, LearnStep>();
-  for (const flow of flows)
-    if (!(flow instanceof PatternFlow)) for (const step of flow.steps) if (isLearnStep(step)) steps.set(cookieAndShape(step), step);
+  const read = new Map<EntryPattern, Family>();
+  for (const flow of flows) {
+    if (flow instanceof PatternFlow) {
+      const { pattern, place } = flow.from;
+      if (learnsNothing.has(pattern) || read.get(pattern) === place.ip.family) continue;
+      read.set(pattern, place.ip.family);
+      if (!flow.steps.some(isLearnStep)) learnsNothing.add(pattern);
+    }
+    for (const step of flow.steps) if (isLearnStep(step)) steps.set(cookieAndShape(step), step);
+  }
   return [...steps.values()];
 }
+
+/** Patterns of flows without a learn step. */
+const learnsNothing = new WeakSet<EntryPattern>();
 
 /**
  * Reports whether the step creates this flow. Timeouts of affinity flows may differ: the Service's affinity may have been different when

@@ -3,7 +3,10 @@ import { addressBits } from '../../../../base/net/ip.ts';
 import type { TransportAddress } from '../../../pipeline/flow.ts';
 
 /** First variable byte of each of the three probes. No byte of an encoded entry varies by these differences for another reason. */
-const probeBases = [0x10, 0x40, 0xa0] as const;
+type ProbeBases = readonly [number, number, number];
+const probeBases: ProbeBases = [0x10, 0x40, 0xa0];
+/** The same for up to 26 variable bytes, all below 64: for entries that contain only the last six bits of some bytes. */
+export const lowProbeBases: ProbeBases = [0x01, 0x0e, 0x25];
 
 /** Marks a byte that is the same in all entries. */
 const fixed = -1;
@@ -23,19 +26,14 @@ export class ByteTemplate {
   }
 
   /** @param texts encodings of the three probes @throws SeineError `INVARIANT` if they differ by more than the variable bytes */
-  static of([first, second, third]: readonly string[], given: number): ByteTemplate {
+  static of([first, second, third]: readonly string[], given: number, bases = probeBases): ByteTemplate {
     if (first === undefined || second?.length !== first.length || third?.length !== first.length) throw misfit('their lengths differ');
     const which = new Int8Array(first.length).fill(fixed);
     for (let at = 0; at < first.length; at++) {
       const [a, b, c] = [first.charCodeAt(at), second.charCodeAt(at), third.charCodeAt(at)];
       if (a === b && b === c) continue;
-      which[at] = a - probeBases[0];
-      if (
-        a < probeBases[0] ||
-        a - probeBases[0] >= given ||
-        b - a !== probeBases[1] - probeBases[0] ||
-        c - a !== probeBases[2] - probeBases[0]
-      )
+      which[at] = a - bases[0];
+      if (a < bases[0] || a - bases[0] >= given || b - a !== bases[1] - bases[0] || c - a !== bases[2] - bases[0])
         throw misfit(`byte ${at} is not one of those that may differ`);
     }
     return new ByteTemplate(Buffer.from(first, 'latin1'), which);
@@ -69,8 +67,8 @@ export class ByteTemplate {
 }
 
 /** Encodes the three probes. @param given number of variable bytes @param encode its results must not differ in anything else */
-export function probes<T>(given: number, encode: (bytes: Uint8Array) => T): readonly T[] {
-  return probeBases.map((base) => encode(Uint8Array.from({ length: given }, (_, at) => base + at)));
+export function probes<T>(given: number, encode: (bytes: Uint8Array) => T, bases = probeBases): readonly T[] {
+  return bases.map((base) => encode(Uint8Array.from({ length: given }, (_, at) => base + at)));
 }
 
 function misfit(why: string): SeineError {

@@ -2,7 +2,7 @@ import { addressBits, type Family, ipFromBytes } from '../../../../base/net/ip.t
 import { cookieWords, type Owner } from '../../../pipeline/cookie.ts';
 import type { Flow } from '../../../pipeline/flow.ts';
 import { type EntryPattern, type EntryPlace, entryNumbers, type PatternFlow } from '../../../pipeline/flow-pattern.ts';
-import { ByteTemplate, probes, writePlace } from './byte-template.ts';
+import { ByteTemplate, lowProbeBases, probes, writePlace } from './byte-template.ts';
 
 interface EntryTemplateOf {
   readonly key: ByteTemplate;
@@ -57,15 +57,17 @@ export class EntryTemplates {
   #make(pattern: EntryPattern, family: Family): EntryTemplateOf {
     const addressBytes = addressBits(family) / 8;
     const given = addressBytes + REST_BYTES;
-    const encoded = probes(given, (bytes) => {
+    const encode = (bytes: Uint8Array) => {
       const rest = new DataView(bytes.buffer, addressBytes);
       const ip = ipFromBytes(bytes.subarray(0, addressBytes));
       return this.#encode(pattern({ ip, port: rest.getUint16(0), numbers: [rest.getUint32(2), rest.getUint32(2 + NUMBER_BYTES)] }));
-    });
+    };
+    const encoded = probes(given, encode, lowProbeBases);
     const [key, value] = ([0, 1] as const).map((of) =>
       ByteTemplate.of(
         encoded.map((entry) => entry[of]),
         given,
+        lowProbeBases,
       ),
     ) as [ByteTemplate, ByteTemplate];
     return { key, value };
