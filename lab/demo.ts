@@ -21,7 +21,7 @@ import { writeFileWhole } from './machine/files.ts';
 import { labProgram } from './machine/installation.ts';
 import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
-import type { Datapath, Tunnel } from './plan/plan.ts';
+import type { Datapath, EncapMode, Tunnel } from './plan/plan.ts';
 import { type LabPlan, planLab } from './plan/plan.ts';
 import { builtIfAsked, type RealOptions } from './real-kubernetes/built-programs.ts';
 import { askStatus, bringUp } from './up.ts';
@@ -31,6 +31,7 @@ interface DemoOptions extends RealOptions {
   readonly nodes: number;
   readonly families: Family[];
   readonly subnets: number;
+  readonly mode: EncapMode;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly json?: boolean;
@@ -46,6 +47,7 @@ const command = new Command('npm run demo --')
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
   .addOption(familiesOption('ipv4, ipv6 or both'))
   .option('--subnets <count>', '1 or 2 networks of nodes, with a router between them', wholeNumber, 1)
+  .addOption(new Option('--mode <mode>', 'how nodes send to each other’s pods').choices(['encap', 'noEncap', 'hybrid']).default('encap'))
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')

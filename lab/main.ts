@@ -8,7 +8,7 @@ import { executeInPod, executeOnNode, executeOutside } from './execute.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
-import { type Datapath, type PodInterfaceOption, planLab, type Tunnel } from './plan/plan.ts';
+import { type Datapath, type EncapMode, type PodInterfaceOption, planLab, type Tunnel } from './plan/plan.ts';
 import { builtIfAsked, type RealOptions } from './real-kubernetes/built-programs.ts';
 import { askStatus, bringUp, planOf } from './up.ts';
 
@@ -22,6 +22,7 @@ interface UpCommandOptions extends DirOption, RealOptions {
   readonly nodes: number;
   readonly families: Family[];
   readonly subnets: number;
+  readonly mode: EncapMode;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly podInterface?: PodInterfaceOption;
@@ -63,6 +64,7 @@ withDir(program.command('up').description('create a lab and wait until its nodes
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
   .addOption(familiesOption('ipv4, ipv6 or both; the first is the primary family of every pod'))
   .option('--subnets <count>', '1 or 2: with 2, every second node is in another network, behind a router', wholeNumber, 1)
+  .addOption(new Option('--mode <mode>', 'how nodes send to each other’s pods').choices(['encap', 'noEncap', 'hybrid']).default('encap'))
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(
     new Option('--datapath <type>', 'datapath of Open vSwitch; "system" needs its kernel module')

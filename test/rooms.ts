@@ -105,7 +105,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'services/controller/effects': ['services/compile', 'services/controller'],
   'services/packet-in': ['services/compile'],
   'nodes/local': [],
-  'nodes/modes': [],
+  'nodes/modes': ['nodes/local'],
   'nodes/packet-in': [],
   'nodes/peers': ['nodes/local', 'nodes/modes'],
   'nodes/wireguard': [],

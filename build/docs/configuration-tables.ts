@@ -29,9 +29,16 @@ const groups: Groups = {
   },
   traffic: {
     trafficEncapMode: {
-      meaning: 'how pods reach other nodes; `noEncap`, `hybrid` and `networkPolicyOnly` are refused as not supported',
-      values: '`encap`',
+      meaning:
+        '[how pods reach other nodes](traffic-modes.md): through a tunnel, without one, or without one in the node’s subnet; `networkPolicyOnly` is refused as not supported',
+      values: '`encap`, `noEncap`, `hybrid`',
     },
+    directRoutes: {
+      meaning: 'routes to other nodes’ pods; `none`: the network between the nodes has them. Not with `encap`',
+      values: '`auto`, `none`',
+    },
+    'hybrid.directCIDRs': { meaning: 'addresses of nodes that are reached without a tunnel although a router is between', values: ranges },
+    'hybrid.verifyDirect': 'pods use a way without a tunnel only while echoes on it are answered',
     trafficEncryptionMode: { meaning: '`ipsec` and `wireGuard` are refused as not supported', values: '`none`' },
     tunnelType: { meaning: 'tunnel protocol, the same on every node', values: '`geneve`, `vxlan`, `gre`' },
     tunnelPort: 'UDP port of the tunnel; 0: the default of the protocol',

@@ -14,7 +14,8 @@ export function access(options: ManifestOptions): Part[] {
     { object: serviceAccount, about: 'Identity of the agents for the API server. Open vSwitch has none.' },
     {
       object: clusterRole(permissions),
-      about: 'Permissions of the agents. They write events and one condition of a Node only; the admission policies below restrict both.',
+      about:
+        'Permissions of the agents. They write events, and one condition and announcements of a Node only; the admission policies below restrict both.',
       notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
     },
     { object: clusterRoleBinding, about: 'Gives the role to the agents.' },

@@ -175,7 +175,7 @@ export const permissions: readonly Permission[] = [
   },
   {
     rule: { apiGroups: [''], resources: ['nodes/status'], verbs: ['patch'] },
-    why: 'the condition NetworkUnavailable of its own node; restricted by `seine-agent-nodes`',
+    why: 'the condition NetworkUnavailable and the announcements of its own node; restricted by `seine-agent-nodes`',
   },
 ];
 

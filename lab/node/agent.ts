@@ -27,7 +27,7 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     kubeconfig: paths.kubeconfig,
     ovsBridge: 'br-int',
     hostGateway: 'antrea-gw0',
-    trafficEncapMode: 'encap',
+    trafficEncapMode: plan.mode ?? 'encap',
     tunnelType: plan.tunnel,
     ...(v4 !== undefined && { serviceCIDR: v4 }),
     ...(v6 !== undefined && { serviceCIDRv6: v6 }),

@@ -53,6 +53,7 @@ it.each([
   [{ serviceCidrs: ['10.0.0.0/16', '10.1.0.0/16'] }, '--service-cidr'],
   [{ serviceCidrs: ['10.244.0.0/20', 'fd01::/112'] }, '--service-cidr 10.244.0.0/20: overlaps 10.244.0.0/16'],
   [{ subnets: 3 }, '--subnets 3'],
+  [{ subnets: 2, mode: 'noEncap' as const }, '--mode noEncap'],
   [{ dir: `/run/${'x'.repeat(80)}` }, '--dir'],
 ])('refuses %j and names the option', (part, option) => {
   expect(() => planLab({ ...options, ...part })).toThrow(option);

@@ -52,6 +52,8 @@ export interface LabOptions {
   readonly podInterface?: PodInterfaceOption | undefined;
   /** Subnets of the nodes, 1 or 2; with 2, every second node is in the second one. Default: 1. */
   readonly subnets?: number | undefined;
+  /** How nodes send to each other's pods. Default: `encap`. */
+  readonly mode?: EncapMode | undefined;
   /** True if the lab's own API server has the CRD of ClusterNetworkPolicy before agents start. */
   readonly clusterPolicies?: boolean | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
@@ -60,8 +62,10 @@ export interface LabOptions {
 
 const tunnel = z.enum(['geneve', 'vxlan', 'gre']);
 const datapath = z.enum(['netdev', 'system']);
+const encapMode = z.enum(['encap', 'noEncap', 'hybrid']);
 const family = z.enum(['ipv4', 'ipv6']);
 export type Tunnel = z.infer<typeof tunnel>;
+export type EncapMode = z.infer<typeof encapMode>;
 export type Datapath = z.infer<typeof datapath>;
 const podInterface = z.enum(['auto', 'standing', 'veth']);
 export type PodInterfaceOption = z.infer<typeof podInterface>;
@@ -124,6 +128,7 @@ const labPlan = z.object({
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   subnets: z.literal(2).optional(),
+  mode: encapMode.optional(),
   clusterPolicies: z.literal(true).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
@@ -158,6 +163,8 @@ export function planLab(options: LabOptions): LabPlan {
   if (subnets !== 1 && subnets !== 2) throw new SeineError('INVALID_INPUT', `--subnets ${subnets}: 1 or 2`);
   if (subnets === 2 && options.kubernetes !== undefined)
     throw new SeineError('INVALID_INPUT', '--subnets 2: not with --kubernetes, whose control plane is on the link of the first subnet');
+  if (subnets === 2 && options.mode === 'noEncap')
+    throw new SeineError('INVALID_INPUT', '--mode noEncap: not with --subnets 2, whose router has no routes to pods');
   if (families.length === 0 || new Set(families).size !== families.length)
     throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
@@ -178,6 +185,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.bare === true && { bare: true as const }),
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(subnets === 2 && { subnets: 2 as const }),
+    ...(options.mode !== undefined && { mode: options.mode }),
     ...(options.clusterPolicies === true && { clusterPolicies: true as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     external: {

@@ -38,6 +38,8 @@ import { leaseCheck } from './lease-check.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
+import { peerModesCheck } from './peer-modes-check.ts';
+import { openPeerPaths, type PeerPathSelection } from './peer-paths.ts';
 import { openSuspensions } from './policy.ts';
 import { reportPolicyMode } from './policy-mode.ts';
 import { routingCheck } from './routing-check.ts';
@@ -75,7 +77,8 @@ export function createAgent(
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const checks = openChecks(config, log);
   const plane = { config, changes, ovs, stack, nodeState, readiness, sources, log };
-  const companions = companionsOf({ ...plane, warnings, peers, checks, postNodeEvent }, signal);
+  const paths = openPeerPaths({ config, nodes: sources.nodes.replica, socket: stack.links.socket });
+  const companions = companionsOf({ ...plane, warnings, peers, paths, checks, postNodeEvent }, signal);
   const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };
   const parts = {
     ...plane,
@@ -84,6 +87,7 @@ export function createAgent(
     peerSource: peers,
     pods,
     suspensions,
+    paths,
     confirmed: () => rollOut.clear('sources'),
   };
   const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides };
@@ -162,6 +166,7 @@ interface CompanionParts {
   readonly warnings: Map<string, readonly string[]>;
   readonly sources: KubeSources;
   readonly peers: ReturnType<typeof peersFromNodes>;
+  readonly paths: PeerPathSelection;
   readonly checks: { readonly healthChecks: HealthChecks; readonly cni: CniFiles; readonly dataPath: DatapathProbe };
   readonly postNodeEvent: ReturnType<typeof nodeEventPoster>;
   readonly log: Log;
@@ -169,11 +174,11 @@ interface CompanionParts {
 
 /** Periodic checks and watches that run alongside a started node. */
 function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['companions'] {
-  const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log } = parts;
+  const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, paths, checks, postNodeEvent, log } = parts;
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
   const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
-  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy }) => {
+  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -186,6 +191,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       watchContestedSettings({ nodeState, warnings, log }, signal),
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
       healthChecks.follow(routingCheck(routeConflicts), signal),
+      healthChecks.follow(peerModesCheck({ peers: reached, modes: paths.modes }), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
       healthChecks.follow(affinityCheck(openflow, proxy.services), signal),

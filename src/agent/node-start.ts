@@ -34,6 +34,7 @@ import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from 
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
+import { keepPeerPaths, type PeerPathSelection } from './peer-paths.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
 
@@ -52,6 +53,7 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
   readonly suspensions: Suspensions;
+  readonly paths: PeerPathSelection;
   /** Called once every source was synced, and unowned entries may be removed. */
   readonly confirmed: () => void;
 }
@@ -119,6 +121,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
       watchEnvironment({ live, nodeName: config.nodeName, nodes, interfacesChanged: changes.interfaces }, signal),
       keepGateway(podParts, changes.gatewayGone, signal),
       ...hooks.companions(node),
+      keepPeerPaths(parts, node, signal),
       keepNetworkCondition({ nodeName: config.nodeName, nodes, http: sources.http, readiness, log }, signal),
       ovs.lock.keep(() => nodeState.invalidate(), signal),
     ];
@@ -144,7 +147,14 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   await assertReadableJournal(journalIn(config.stateDir));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const localAddresses = () => readLocalAddresses(stack.links.socket, config.hostGateway);
-  const about = { config, nodes: sources.nodes.replica, interfaces, localAddresses, liveSettings: () => liveSettingsOf(sources) };
+  const about = {
+    config,
+    nodes: sources.nodes.replica,
+    interfaces,
+    localAddresses,
+    liveSettings: () => liveSettingsOf(sources),
+    peerPaths: parts.paths.current,
+  };
   await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
   wantSwitch(config, nodeState, live.current);
@@ -171,7 +181,16 @@ function openPeersAndServices(
   const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
   const environment = () => live.current;
   const { turns } = sources;
-  const peers = new Peers({ source: peerSource, nodeState, environment, reserved, dataPath: config.ovsDatapathType, turns, log });
+  const peers = new Peers({
+    source: peerSource,
+    nodeState,
+    environment,
+    reserved,
+    dataPath: config.ovsDatapathType,
+    turns,
+    log,
+    ...parts.paths.ofPeers,
+  });
   const addressesChanged = () => {
     peers.reservedChanged();
     nodeNetworks.reservedChanged();
@@ -212,6 +231,7 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
   on(podNetworks, (now) => ipam.setPools(podPoolsOf(now)));
   on(identity, () => peers.checkAgain());
   on(families, (now) => applyHostSettings(parts, now, hostPorts));
+  on(directPackets, (now) => applyHostSettings(parts, now, hostPorts));
   on(families, () => hostPorts.want());
   on(families, () => proxy.services.checkAgain());
   on(mtuOf, () => network.resize());
@@ -224,6 +244,7 @@ const podNetworks = ({ podCidrs }: NodeEnvironment): string => textOf(podCidrs);
 /** Properties of a node that affect how its peers are reached. */
 const identity = (environment: NodeEnvironment): string => `${textOf(ownCidrs(environment))} ${textOf(environment.transport)}`;
 const families = (environment: NodeEnvironment): string => familiesOf(environment).join();
+const directPackets = (environment: NodeEnvironment): string => String(environment.directPackets);
 const mtuOf = ({ gateway }: NodeEnvironment): string => String(gateway.mtu);
 
 function textOf(values: readonly { readonly text: string }[]): string {

@@ -46,10 +46,21 @@ export interface PodView extends ObjectView {
   readonly hostPorts: readonly string[];
 }
 
+/** How a node sends to a peer in one family. */
+export interface PeerModeView {
+  readonly family: 'ipv4' | 'ipv6';
+  readonly mode: 'tunnel' | 'direct' | 'wireguard';
+  readonly reason: string;
+  /** Seconds since the mode was selected. */
+  readonly forSeconds: number;
+}
+
 export interface NodeView extends ObjectView {
   readonly role: 'self' | 'peer';
   readonly podCidrs: readonly string[];
   readonly transport: readonly string[];
+  /** How this node sends to the pods of a peer, by family; absent for this node. */
+  readonly modes?: readonly PeerModeView[];
 }
 
 export interface ServiceView extends ObjectView {

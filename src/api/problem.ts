@@ -21,6 +21,10 @@ export const problemKinds = {
     'numbers for policies have run out: less is allowed than the policies specify; the message names the namespace, its rules and its share ([policy](network-policy.md#limits)). Combine networks with the same ports into one rule',
   'policy.associations':
     'the share of SCTP associations of a sender is full (userspace data path): replies of further ones are denied if policies isolate an end; `about` is its address',
+  'peer.direct':
+    'echoes to a peer without a tunnel are lost while its own address answers: the network drops packets with pods’ addresses ([traffic modes](traffic-modes.md#prerequisites)); `about` is the family and the node',
+  'route.conflict':
+    'another program has a route to a peer’s pod network, which Seine never replaces: the peer stays in its previous mode; `about` is the node',
   'service.affinity':
     'a Service port remembers the maximum number of clients for session affinity; further clients are balanced without it; `about` is the port',
   addresses: 'a pod CIDR is nearly used up',

@@ -1,5 +1,5 @@
 import type { Entry, EntryState, FlowEntry, PortEntry } from '../api/entry.ts';
-import type { NodeView, ObjectView, PodView, ServiceView } from '../api/object.ts';
+import type { NodeView, ObjectView, PeerModeView, PodView, ServiceView } from '../api/object.ts';
 import type { Tone } from './paint.ts';
 import type { TableColumn } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText } from './words.ts';
@@ -99,9 +99,15 @@ const nodes: ResourceListing<NodeView> = {
     { title: 'TUNNEL ENDS', of: ({ transport }) => transport.join(' ') },
     flowsColumn,
     { title: 'ROUTES', of: ({ host }) => `${host.held}/${host.wanted}`, align: 'right' },
+    { title: 'SENDS BY', of: ({ modes = [] }) => modes.map(modeText).join('; ') || '-', wide: true },
     problemColumn,
   ],
 };
+
+/** Returns how the node sends to a peer, such as `ipv4 direct for 3 h (the peer is on the link)`. */
+function modeText({ family, mode, reason, forSeconds }: PeerModeView): string {
+  return `${family} ${mode} for ${duration(forSeconds)} (${reason})`;
+}
 
 const services: ResourceListing<ServiceView> = {
   about: 'Services as this node serves them, and what of them it does not do',

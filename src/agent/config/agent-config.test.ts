@@ -57,7 +57,12 @@ describe('parseConfig', () => {
   });
   it.each([
     ['tunelType: geneve', /unknown field "tunelType"/],
-    ['trafficEncapMode: noEncap', /trafficEncapMode: "noEncap" is not supported yet; supported: encap/],
+    [
+      'trafficEncapMode: networkPolicyOnly',
+      /trafficEncapMode: "networkPolicyOnly" is not supported yet; supported: encap, noEncap, hybrid/,
+    ],
+    ['hybrid:\n  directCIDRs: [10.0.0.0/8]', /hybrid.directCIDRs: has no effect without trafficEncapMode: hybrid/],
+    ['directRoutes: none', /directRoutes: has no effect with trafficEncapMode: encap/],
     ['trafficEncryptionMode: wireGuard', /trafficEncryptionMode: "wireGuard" is not supported yet/],
     ['tunnelType: gneve', /tunnelType: "gneve" is unknown/],
     ['defaultMTU: 900', /defaultMTU: is below 1280/],

@@ -77,6 +77,14 @@ const proxySchema = z.strictObject({
   forgetTCPConnections: z.boolean().default(false),
 });
 
+/** Settings of `trafficEncapMode: hybrid`. */
+const hybridSchema = z.strictObject({
+  /** Peers with a transport address in one of these are reached without a tunnel although a router is between. */
+  directCIDRs: z.array(cidr).max(1_000).default([]),
+  /** True if a path without a tunnel must have answered an echo before pods use it. */
+  verifyDirect: z.boolean().default(true),
+});
+
 const statusSchema = z.strictObject({ reportPoolExhausted: z.boolean().default(true) });
 
 const policySchema = z.strictObject({
@@ -115,7 +123,10 @@ const schema = z
     ovsBridge: interfaceName.default('br-int'),
     hostGateway: interfaceName.default('antrea-gw0'),
     tunnelInterface: interfaceName.default('antrea-tun0'),
-    trafficEncapMode: later(['encap'], ['noEncap', 'hybrid', 'networkPolicyOnly']).default('encap'),
+    trafficEncapMode: later(['encap', 'noEncap', 'hybrid'], ['networkPolicyOnly']).default('encap'),
+    /** `none`: the network between the nodes routes pods' networks, and nodes get no routes to peers. */
+    directRoutes: z.enum(['auto', 'none']).default('auto'),
+    hybrid: hybridSchema.prefault({}),
     trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
     tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
     /** 0: the default of the tunnel type. */
@@ -169,14 +180,22 @@ const schema = z
   .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
     path: ['metricsTLSKeyFile'],
     error: 'must be set together with metricsTLSCertFile',
+  })
+  .refine(({ trafficEncapMode, hybrid }) => trafficEncapMode === 'hybrid' || hybrid.directCIDRs.length === 0, {
+    path: ['hybrid', 'directCIDRs'],
+    error: 'has no effect without trafficEncapMode: hybrid',
+  })
+  .refine(({ trafficEncapMode, directRoutes }) => trafficEncapMode !== 'encap' || directRoutes === 'auto', {
+    path: ['directRoutes'],
+    error: 'has no effect with trafficEncapMode: encap, in which no peer is reached without a tunnel',
   });
 
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Returns all keys, those of `proxy`, `status` and `policy` with a dot. */
+/** Returns all keys, those of `proxy`, `hybrid`, `status` and `policy` with a dot. */
 export function configKeys(): readonly string[] {
-  const inner = { proxy: proxySchema, status: statusSchema, policy: policySchema };
+  const inner = { proxy: proxySchema, hybrid: hybridSchema, status: statusSchema, policy: policySchema };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }

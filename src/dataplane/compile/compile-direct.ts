@@ -49,8 +49,8 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
  *
  * - A connection from the gateway to an endpoint on another node gets the pod network's own address as its source, as in the tunnel.
  *   Replies to it come from the gateway or from the tunnel.
- * - A peer may tunnel a reply to a packet that a process of this node sent directly: connection tracking of the bridge does not know that
- *   connection.
+ * - A peer may tunnel a reply to a packet that a process of this node sent directly, and a process of this node may reply through the tunnel
+ *   to a packet that arrived directly: connection tracking of the bridge does not know such connections.
  */
 export function directPaths(environment: NodeEnvironment): readonly Flow[] {
   const { gateway } = environment;
@@ -67,17 +67,19 @@ export function directPaths(environment: NodeEnvironment): readonly Flow[] {
       },
       steps: [returned],
     },
-    ...gateway.addresses
-      .filter(({ family }) => family === payload)
-      .map(
-        (ipDst): Flow => ({
-          table: 'state',
-          priority: priority.aboveHigh,
-          match: { payload, ipDst, ctState: { inv: '+', trk: '+' }, regs: [reg.source('tunnel')] },
-          steps: [load(reg.verdict('standing')), goto('egressEntry')],
-        }),
-      ),
+    ...gateway.addresses.filter(({ family }) => family === payload).flatMap((address) => untrackedReplies(payload, address)),
   ]);
+}
+
+/** Replies between processes of this node and a peer, of which the bridge of one node has not seen the requests. */
+function untrackedReplies(payload: Family, gateway: Ip): readonly Flow[] {
+  const flow = (match: Match): Flow => ({
+    table: 'state',
+    priority: priority.aboveHigh,
+    match: { payload, ctState: { inv: '+', trk: '+' }, ...match },
+    steps: [load(reg.verdict('standing')), goto('egressEntry')],
+  });
+  return [flow({ ipDst: gateway, regs: [reg.source('tunnel')] }), flow({ ipSrc: gateway, regs: [reg.source('gateway')] })];
 }
 
 function sourceTranslation(payload: Family, environment: NodeEnvironment): readonly Flow[] {

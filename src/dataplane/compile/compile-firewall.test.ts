@@ -55,6 +55,21 @@ it('admits packets of other nodes’ pods to addresses of this node itself where
   ]);
 });
 
+it('accepts packets without a tunnel from peers that announce them, and leaves those between pods as they are', () => {
+  const more = dump({ ...node, directPackets: true }).filter((rule) => !dump(node).includes(rule) && !rule.includes('ip6'));
+  const arriving = 'prerouting-raw: iifname != { "antrea-gw0", "lo" }';
+  expect(more).toEqual([
+    'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 ip daddr != @pods4 masquerade fully-random',
+    'postrouting: oifname != "antrea-gw0" ip daddr @pods4 ip saddr != 10.10.0.1 fib saddr type local snat ip to 10.10.0.1 fully-random',
+    `${arriving} ip saddr @pods4 ip saddr != @plain4 counter name "pods-without-tunnel4" drop`,
+    'prerouting-raw: ip saddr 10.10.0.0/22 ip daddr @pods4 notrack',
+    'prerouting-raw: ip saddr @pods4 ip daddr 10.10.0.0/22 fib daddr type != local notrack',
+  ]);
+  expect(dump({ ...node, directPackets: true })).toContain(`${arriving} ip saddr 10.10.0.0/22 counter name "pods-without-tunnel4" drop`);
+  const noSnat = dump({ ...node, directPackets: true }, true).filter((rule) => rule.startsWith(arriving) && rule.includes('@pods4'));
+  expect(noSnat.every((rule) => rule.includes('ip saddr != @plain4'))).toBe(true);
+});
+
 it('marks no packet if Open vSwitch sends tunnel packets past the node’s IP stack', () => {
   const rules = dump(node, false, 'netdev');
   expect(rules.filter((rule) => rule.startsWith('output: '))).toHaveLength(3);

@@ -26,6 +26,9 @@ export const tunnelPeerSets = { ipv4: 'tunnel-peers4', ipv6: 'tunnel-peers6' } a
 /** Sets of the table: pod networks of other nodes. Each peer's owner sets its elements; they do not overlap. */
 export const podNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
 
+/** Sets of the table: pod networks of other nodes that may send without a tunnel; part of `podNetworkSets`. */
+export const plainNetworkSets = { ipv4: 'plain4', ipv6: 'plain6' } as const satisfies Readonly<Record<Family, string>>;
+
 /** Counters of the table: packets with addresses of pods that arrived without a tunnel, see {@link withPodAddresses}. */
 export const guardCounters = { ipv4: 'pods-without-tunnel4', ipv6: 'pods-without-tunnel6' } as const satisfies Readonly<
   Record<Family, string>
@@ -58,7 +61,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   const families = familiesOf(environment);
   const outside = outsideOf(environment);
   const masquerade = ownCidrs(environment).map(
-    ({ family, text }) => `oifname != ${outside} ${keyword[family]} saddr ${text} masquerade fully-random`,
+    ({ family, text }) => `oifname != ${outside} ${keyword[family]} saddr ${text}${toOutside(family, environment)} masquerade fully-random`,
   );
   const ofGateway = (family: Family): string => {
     const texts = gateway.addresses.filter((ip) => ip.family === family).map(({ text }) => text);
@@ -87,12 +90,16 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
     {
       name: 'postrouting',
       hook: 'type nat hook postrouting priority srcnat; policy accept;',
-      rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode],
+      rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode, ...fromNodeDirectly(environment)],
     },
     {
       name: 'prerouting-raw',
       hook: 'type filter hook prerouting priority raw; policy accept;',
-      rules: [`${carried} notrack`, ...families.flatMap((family) => withPodAddresses(family, environment, noSnat))],
+      rules: [
+        `${carried} notrack`,
+        ...families.flatMap((family) => withPodAddresses(family, environment, noSnat)),
+        ...(environment.directPackets ? ownCidrs(environment).flatMap(untrackedDirectPackets) : []),
+      ],
     },
     { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
     ...forgedByProcesses(gateway.name, carried, dataPath),
@@ -145,13 +152,41 @@ function withPodAddresses(family: Family, environment: NodeEnvironment, noSnat: 
   const arriving = `iifname != { "${environment.gateway.name}", ${encrypted}"lo" } ${ip} saddr`;
   const dropped = `counter name "${guardCounters[family]}" drop`;
   const own = ownCidrs(environment).filter((cidr) => cidr.family === family);
-  const others = `${arriving} @${podNetworkSets[family]}`;
+  const announced = environment.directPackets ? ` ${ip} saddr != @${plainNetworkSets[family]}` : '';
+  const others = `${arriving} @${podNetworkSets[family]}${announced}`;
   return [
     ...own.map(({ text }) => `${arriving} ${text} ${dropped}`),
     ...(noSnat
       ? [`${others} fib daddr type != local ${dropped}`, ...own.map(({ text }) => `${others} ${ip} daddr ${text} ${dropped}`)]
       : [`${others} ${dropped}`]),
   ];
+}
+
+/** Packets to pods of other nodes leave with the pod's own address, whichever way they take: policy there identifies it by that. */
+function toOutside(family: Family, { directPackets }: NodeEnvironment): string {
+  return directPackets ? ` ${keyword[family]} daddr != @${podNetworkSets[family]}` : '';
+}
+
+/** The node's processes reach pods of other nodes with the gateway's address on every way: policy there knows them by it. */
+function fromNodeDirectly(environment: NodeEnvironment): readonly string[] {
+  const { gateway, directPackets } = environment;
+  if (!directPackets) return [];
+  return familiesOf(environment).flatMap((family) => {
+    const [ip, address] = [keyword[family], gateway.addresses.find((each) => each.family === family)];
+    if (!address) return [];
+    const toPods = `oifname != "${gateway.name}" ${ip} daddr @${podNetworkSets[family]}`;
+    return [`${toPods} ${ip} saddr != ${address.text} fib saddr type local snat ${ip} to ${address.text} fully-random`];
+  });
+}
+
+/**
+ * Excludes packets between pods of two nodes from the kernel's connection tracking: the bridge tracks them, and the kernel may see one
+ * direction only, because each node selects its own way. Packets for the node itself are tracked, because its firewall accepts replies by
+ * their state.
+ */
+function untrackedDirectPackets({ family, text }: Cidr): readonly string[] {
+  const [ip, others] = [keyword[family], `@${podNetworkSets[family]}`];
+  return [`${ip} saddr ${text} ${ip} daddr ${others} notrack`, `${ip} saddr ${others} ${ip} daddr ${text} fib daddr type != local notrack`];
 }
 
 /**
@@ -188,6 +223,7 @@ export function firewallBody(environment: NodeEnvironment, options: FirewallOpti
   const sets = (['ipv4', 'ipv6'] as const).flatMap((family) => [
     `set ${tunnelPeerSets[family]} { type ${family}_addr; }`,
     `set ${podNetworkSets[family]} { type ${family}_addr; flags interval; }`,
+    `set ${plainNetworkSets[family]} { type ${family}_addr; flags interval; }`,
     `counter ${guardCounters[family]} { }`,
   ]);
   const chains = compileFirewall(environment, options).map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`);

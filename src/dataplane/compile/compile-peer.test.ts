@@ -93,9 +93,11 @@ describe('compilePeer', () => {
         'unSnat',
         'output',
         'state',
+        'state',
         'snatMark',
         'unSnat',
         'output',
+        'state',
         'state',
       ]);
       expect(dump(direct)).toEqual(expect.arrayContaining(common));

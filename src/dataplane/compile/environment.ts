@@ -32,7 +32,7 @@ export interface NodeEnvironment {
     readonly name: string;
     readonly ofPort: number;
     readonly mac: Mac;
-    /** MTU of the gateway and of every pod: the transport interface's less the tunnel's overhead. */
+    /** MTU of the gateway and of every pod: the transport interface's, less the tunnel's overhead where one is used. */
     readonly mtu: number;
     /** First address of each pod CIDR, followed by those of previous pod CIDRs. */
     readonly addresses: readonly Ip[];
@@ -56,6 +56,8 @@ export interface NodeEnvironment {
   readonly blindToSctp?: true;
   /** Absent: packets between nodes are not encrypted. */
   readonly wireGuard?: NodeWireGuard;
+  /** Packets of pods are accepted without a tunnel from peers that announce them, and may be sent so. */
+  readonly directPackets?: true;
   /** Answer to denied pods where neither a namespace nor a policy states it: none (`drop`, the default), or a refusal. */
   readonly denied?: (typeof deniedChoices)[number];
 }

@@ -7,7 +7,7 @@ const wireGuardKeyAnnotation = 'node.antrea.io/wireguard-public-key';
 const wireGuardNextKeyAnnotation = 'seine.dev/wireguard-next-key';
 
 /** Annotation of a Node with ways of sending that the node accepts, besides the tunnel. */
-const peerModesAnnotation = 'seine.dev/peer-modes';
+export const peerModesAnnotation = 'seine.dev/peer-modes';
 
 /** Annotations that an agent writes to its own Node. The admission policy allows no others. */
 export const ownAnnotations: readonly string[] = [wireGuardKeyAnnotation, wireGuardNextKeyAnnotation, peerModesAnnotation];

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { canonicalIp } from '../../base/net/ip.ts';
 import { firstOf, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 import { deniedAnnotation } from './denied-annotation.ts';
+import { peerModesAnnotation } from './node-annotations.ts';
 
 /** Node, with the properties that its peers and its own agent need. Addresses and networks are canonical text. */
 export interface Node {
@@ -36,9 +37,7 @@ export interface Node {
   readonly networkUnavailable?: boolean;
 }
 
-/** Annotation by which an agent announces the ways in which its node exchanges packets with peers. */
-const peerModesAnnotation = 'seine.dev/peer-modes';
-/** Value of a node that accepts packets without a tunnel, and may send them; `tunnel`: it has ceased to. */
+/** Value of the annotation of a node that accepts packets without a tunnel, and may send them; `tunnel`: it has ceased to. */
 export const peerModesValues = { direct: 'direct', tunnel: 'tunnel' } as const;
 
 /** Maximum number of pod networks of a Node. The API server accepts one per family. */

@@ -92,6 +92,15 @@ export function listNeighboursOffThread(socket: NetlinkSocket, filter: Neighbour
   return socket.listOffThread(neighbourList(filter));
 }
 
+/** Returns the entry of an address; undefined if there is none. Linux 5.0 */
+export function getNeighbour(socket: NetlinkSocket, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): Neighbour | undefined {
+  const request = (batch: Batch): void => {
+    ndmsg(batch, link, address.family, 0);
+    batch.attribute(NDA_DST, ipToBytes(address));
+  };
+  return socket.get(RTM_GETNEIGH, `read neighbour ${address.text} of ${link}`, request, decodeNeighbour);
+}
+
 function neighbourList({ family, link }: NeighbourFilter): ListRequest<Neighbour> {
   return {
     type: RTM_GETNEIGH,

@@ -57,7 +57,8 @@ export function wantHostSettings(
   const families = familiesOf(environment);
   const kept = families.includes('ipv6') && transport !== undefined ? keptRouterAdvertisements(transport) : [];
   const all = [...kept, ...hostSettings(families, environment.gateway.name, hostPortsAtLoopback)];
-  const wanted = new Map<SettingKey, string>(all.map(({ name, value }) => [settingKey(name), value]));
+  const ofDirect = environment.directPackets ? directSettings(environment, transport) : [];
+  const wanted = new Map<SettingKey, string>([...all, ...ofDirect].map(({ name, value }) => [settingKey(name), value]));
   for (const device of [environment.gateway.name, ...(transport === undefined ? [] : [transport])])
     wanted.set(tapChecksumKey(device), 'off');
   state.wantSettings(wanted);
@@ -75,6 +76,36 @@ function keptRouterAdvertisements(transport: string): readonly HostSetting[] {
   const forwarding = tryRead(['net', 'ipv6', 'conf', 'all', 'forwarding']);
   const isKept = value === '2' || (value === '1' && forwarding === '0');
   return isKept ? [{ name, value: '2', why: 'the node learns its default route by router advertisement' }] : [];
+}
+
+/**
+ * Returns settings for packets of pods that arrive without a tunnel.
+ *
+ * Strict `rp_filter` of the transport interface drops the packets of a peer that this node still reaches through the tunnel; loose (2)
+ * accepts them, and 0 stays. On an IPv6 router the address of the pod network itself is the subnet-router anycast address, to which the
+ * kernel would respond; packets of other nodes for Services have it as their source, and replies to it are for the bridge. Without
+ * forwarding on the gateway it is not, and packets are still forwarded, by the setting of all interfaces.
+ */
+function directSettings(environment: NodeEnvironment, transport: string | undefined): readonly HostSetting[] {
+  const families = familiesOf(environment);
+  const { name: gateway } = environment.gateway;
+  const anycast: HostSetting = {
+    name: ['net', 'ipv6', 'conf', gateway, 'forwarding'],
+    value: '0',
+    why: 'replies to the address of the pod network are for the bridge, not for the node',
+  };
+  return [
+    ...(families.includes('ipv4') && transport !== undefined ? looseReversePath(transport) : []),
+    ...(families.includes('ipv6') ? [anycast] : []),
+  ];
+}
+
+function looseReversePath(transport: string): readonly HostSetting[] {
+  const name: SysctlName = ['net', 'ipv4', 'conf', transport, 'rp_filter'];
+  const [all, own] = [tryRead(['net', 'ipv4', 'conf', 'all', 'rp_filter']), tryRead(name)];
+  const isStrict = own === '1' || (all === '1' && own === '0');
+  if (!isStrict && own !== '2') return [];
+  return [{ name, value: '2', why: 'packets of a peer arrive without a tunnel while this node reaches it through one' }];
 }
 
 function tryRead(name: SysctlName): string | undefined {

@@ -6,7 +6,7 @@ import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { LiveSettings } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { NodeConfig } from './node-config.ts';
-import { type HostInterface, resolveEnvironment } from './node-environment.ts';
+import { type HostInterface, type PeerPaths, resolveEnvironment } from './node-environment.ts';
 
 export interface EnvironmentSources {
   readonly config: NodeConfig;
@@ -18,6 +18,8 @@ export interface EnvironmentSources {
   readonly liveSettings?: () => LiveSettings | undefined;
   /** Reports whether peers may still send encrypted packets although encryption is turned off; absent: no. */
   readonly isEncryptionEnding?: () => boolean;
+  /** Returns how packets are exchanged with peers at this moment; absent: through the tunnel. */
+  readonly peerPaths?: () => Pick<PeerPaths, 'acceptsDirect' | 'usesTunnel'>;
   readonly log: Log;
 }
 
@@ -90,14 +92,15 @@ export class LiveEnvironment {
   }
 
   #resolve(): NodeEnvironment {
-    const { config, nodes, interfaces, localAddresses, liveSettings, isEncryptionEnding } = this.#sources;
+    const { config, nodes, interfaces, localAddresses, liveSettings, isEncryptionEnding, peerPaths } = this.#sources;
     const node = nodes.get(config.nodeName);
     if (!node)
       throw new SeineError(
         'UNAVAILABLE',
         nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
       );
-    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveSettings?.(), isEncryptionEnding?.());
+    const paths = { ...peerPaths?.(), isEncryptionEnding: isEncryptionEnding?.() ?? false };
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveSettings?.(), paths);
     return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
   }
 }
@@ -112,6 +115,7 @@ function describe({
   serviceCidrs,
   localAddresses = [],
   policyMode = 'enforce',
+  directPackets,
   denied = 'drop',
   liveConnections = 'cut',
   blindToSctp,
@@ -129,6 +133,7 @@ function describe({
     serviceCidrs: list(serviceCidrs),
     localAddresses: list(localAddresses),
     policyMode,
+    directPackets: String(directPackets === true),
     denied,
     liveConnections,
     blindToSctp: String(blindToSctp === true),

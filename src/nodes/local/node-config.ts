@@ -15,6 +15,8 @@ export interface NodeConfig {
   readonly tunnelCsum: boolean;
   /** 0: the MTU of the transport interface, less the tunnel's overhead. */
   readonly defaultMTU: number;
+  /** Absent: `encap`. */
+  readonly trafficEncapMode?: 'encap' | 'noEncap' | 'hybrid';
   readonly noSNAT: boolean;
   readonly trafficEncryptionMode?: 'none' | 'wireGuard';
   readonly wireGuard?: { readonly port: number; readonly unencryptedPeers: NodeWireGuard['unencryptedPeers'] };

@@ -30,6 +30,16 @@ export interface HostInterface {
   readonly addresses: readonly Ip[];
 }
 
+/** How this node exchanges packets with its peers. */
+export interface PeerPaths {
+  /** It accepts packets of pods without a tunnel. */
+  readonly acceptsDirect: boolean;
+  /** It sends to at least one peer through the tunnel, or may have to. */
+  readonly usesTunnel: boolean;
+  /** The configuration turns encryption off, and peers may still send encrypted packets. */
+  readonly isEncryptionEnding: boolean;
+}
+
 /** Overhead of each encapsulation, outer IPv4 header included (bytes). */
 const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
 /** Overhead of WireGuard over IPv4: IP header 20, UDP 8, message header 16, authentication 16 (bytes). */
@@ -55,7 +65,7 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
  *
  * @param usedCidrs networks in which the node has pods; those that are no longer its own stay until their last pod is gone
  * @param live settings of all nodes
- * @param isEncryptionEnding the configuration turns encryption off, and peers may still send encrypted packets
+ * @param paths how packets are exchanged with peers; a part that is omitted: through the tunnel, unencrypted
  * @throws SeineError `UNAVAILABLE` for what may still appear: pod CIDRs, an interface with the node's address
  */
 export function resolveEnvironment(
@@ -64,7 +74,7 @@ export function resolveEnvironment(
   interfaces: readonly HostInterface[],
   usedCidrs: readonly Cidr[] = [],
   live: LiveSettings = {},
-  isEncryptionEnding = false,
+  paths: Partial<PeerPaths> = {},
 ): NodeEnvironment {
   const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
   if (podCidrs.length === 0)
@@ -80,8 +90,10 @@ export function resolveEnvironment(
   const carrier = tunnelCarriers[type];
   const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
   const policyMode = nodePolicyMode.of({ annotation: node.policyMode, live: live.policyMode, configured: config.policy.mode });
+  const { acceptsDirect = false, usesTunnel = true, isEncryptionEnding = false } = paths;
   const wireGuard = wireGuardOf(config, isEncryptionEnding);
-  const mtu = config.defaultMTU === 0 ? transport.mtu - overheadOf(type, ends, wireGuard) : config.defaultMTU;
+  const mtu =
+    config.defaultMTU === 0 ? transport.mtu - (usesTunnel || wireGuard ? overheadOf(type, ends, wireGuard) : 0) : config.defaultMTU;
   refuseSmallMtu(mtu, podCidrs, wireGuard);
   const denied = nodeDenied.of({ annotation: node.denied, live: live.denied, configured: config.policy.denied });
   return {
@@ -102,6 +114,7 @@ export function resolveEnvironment(
     transport: ends,
     serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
     ...(policyMode === 'enforce' ? {} : { policyMode }),
+    ...(acceptsDirect ? { directPackets: true } : {}),
     ...(denied === 'drop' ? {} : { denied }),
     ...(wireGuard ? { wireGuard } : {}),
     ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),

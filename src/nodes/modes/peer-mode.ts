@@ -30,7 +30,7 @@ export interface PeerPathFacts {
 }
 
 /** Reasons for a mode, shown to operators and as labels of metrics. */
-const modeReasons = {
+export const modeReasons = {
   configured: 'trafficEncapMode is encap',
   noAddress: 'the peer has no transport address of this family',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',

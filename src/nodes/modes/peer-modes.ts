@@ -1,9 +1,9 @@
 import { type Cidr, cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
-import { type ModeSettings, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
+import { type ModeSettings, modeReasons, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
-interface NodeModeSettings extends ModeSettings {
+export interface NodeModeSettings extends ModeSettings {
   /** Peers with a transport address in one of these are reached directly with `hybrid`, although a router is between. */
   readonly directCidrs: readonly Cidr[];
 }
@@ -16,16 +16,36 @@ interface PeerModesOptions {
   readonly isExpected: () => boolean;
   /** Reports whether this node accepts packets without a tunnel from peers that announce them. */
   readonly accepts: () => boolean;
-  readonly echoOf: (peer: string, family: Family) => PeerPathFacts['echo'];
-  /** Returns the current time (ms since 1970). */
+  readonly echoOf: (peer: Peer, family: Family) => PeerPathFacts['echo'];
+  readonly resultOf: (peer: string, family: Family) => PeerPathFacts['echo'];
+  /** Returns a monotonic time (ms). */
   readonly now: () => number;
 }
 
-/** Mode of a peer in one family, with the time of the last change. */
+/** Mode of a peer in one family, with the monotonic time of its last change (ms). */
 type SelectedMode = PeerMode & { readonly since: number };
 
-/** Families in their order, with an address of a peer each. */
-type PeerEnds = readonly Ip[];
+/** How this node sends to a peer in one family, for display. */
+export interface ShownMode {
+  readonly family: Family;
+  readonly mode: PeerMode['mode'];
+  /** Reason in words. */
+  readonly reason: string;
+  readonly forSeconds: number;
+}
+
+/** Time for which a peer that joins does not count as one that needs the tunnel (ms): it announces itself after its agent has started. */
+const JOINING_MS = 60_000;
+
+/** Selection for a peer. */
+interface Selection {
+  readonly modes: ReadonlyMap<Family, SelectedMode>;
+  readonly maySendDirectly: boolean;
+  readonly joined: number;
+}
+
+/** Properties of a peer that this node accepts. */
+type AcceptedPeer = Pick<PeerIntent, 'transport'>;
 
 /**
  * Selects how this node sends to each peer, by family, from the settings and from what the kernel and the peers' Node objects show at that
@@ -33,74 +53,120 @@ type PeerEnds = readonly Ip[];
  */
 export class PeerModes {
   readonly #options: PeerModesOptions;
-  readonly #selected = new Map<string, ReadonlyMap<Family, SelectedMode>>();
+  readonly #selections = new Map<string, Selection>();
+  /** Time since when all peers are known; later ones are joining. */
+  #knownSince = Number.POSITIVE_INFINITY;
 
   constructor(options: PeerModesOptions) {
     this.#options = options;
   }
 
-  get settings(): NodeModeSettings {
-    return this.#options.settings;
-  }
-
-  /**
-   * Selects the modes of a peer again, and stores them.
-   *
-   * @param ends its transport addresses that this node accepts
-   * @param families of this node
-   */
-  select(peer: Peer, ends: PeerEnds, families: readonly Family[]): Pick<PeerIntent, 'direct' | 'maySendDirectly'> {
-    const before = this.#selected.get(peer.name);
-    const selected = this.#selectedFor(peer, ends, families);
-    this.#selected.set(
-      peer.name,
-      new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.get(family), this.#options.now())])),
-    );
+  /** Selects the modes of a peer again, and stores them. @param families of this node */
+  select(peer: Peer, accepted: AcceptedPeer, families: readonly Family[]): Pick<PeerIntent, 'direct' | 'maySendDirectly'> {
+    const now = this.#options.now();
+    const before = this.#selections.get(peer.name);
+    const selected = this.#selectedFor(peer, accepted, families);
+    const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), now)]));
+    const maySendDirectly = this.#maySendDirectly(peer);
+    this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now });
     const direct = Object.fromEntries([...selected].flatMap(([family, mode]) => (mode.mode === 'tunnel' ? [] : [[family, mode.path]])));
     return {
       ...(Object.keys(direct).length > 0 ? { direct } : {}),
-      ...(this.maySendDirectly(peer) ? { maySendDirectly: true as const } : {}),
+      ...(maySendDirectly ? { maySendDirectly: true as const } : {}),
     };
   }
 
   /** Reports whether a selection would differ from the stored one. */
-  isOutdated(peer: Peer, ends: PeerEnds, families: readonly Family[]): boolean {
-    const stored = this.#selected.get(peer.name);
-    const now = this.#selectedFor(peer, ends, families);
-    return stored?.size !== now.size || [...now].some(([family, mode]) => !isSame(stored.get(family), mode));
+  isOutdated(peer: Peer, accepted: AcceptedPeer, families: readonly Family[]): boolean {
+    const stored = this.#selections.get(peer.name);
+    const now = this.#selectedFor(peer, accepted, families);
+    if (stored?.modes.size !== now.size || stored.maySendDirectly !== this.#maySendDirectly(peer)) return true;
+    return [...now].some(([family, mode]) => !isSame(stored.modes.get(family), mode));
   }
 
   forget(name: string): void {
-    this.#selected.delete(name);
+    this.#selections.delete(name);
   }
 
   /** Returns the stored selection of a peer. */
   of(name: string): ReadonlyMap<Family, SelectedMode> {
-    return this.#selected.get(name) ?? new Map();
+    return this.#selections.get(name)?.modes ?? new Map();
   }
 
-  /** Reports whether packets without a tunnel are accepted from a peer. */
-  maySendDirectly({ announcesDirect }: Peer): boolean {
+  /** Returns how this node sends to a peer, for display. */
+  shown(name: string): readonly ShownMode[] {
+    const now = this.#options.now();
+    return [...this.of(name)].map(([family, { mode, reason, since }]) => ({
+      family,
+      mode,
+      reason: modeReasons[reason],
+      forSeconds: Math.floor((now - since) / 1_000),
+    }));
+  }
+
+  /** Number of peers by mode and family. */
+  counts(): readonly { readonly mode: PeerMode['mode']; readonly family: Family; readonly peers: number }[] {
+    const all = [...this.#selections.values()].flatMap(({ modes }) => [...modes].map(([family, { mode }]) => `${mode} ${family}`));
+    return (['tunnel', 'direct', 'wireguard'] as const).flatMap((mode) =>
+      (['ipv4', 'ipv6'] as const).map((family) => ({ mode, family, peers: all.filter((text) => text === `${mode} ${family}`).length })),
+    );
+  }
+
+  /** Returns peers that answer their own address but lose echoes without a tunnel, by family. */
+  lost(): readonly { readonly peer: string; readonly family: Family }[] {
+    return [...this.#selections].flatMap(([peer, { modes }]) =>
+      [...modes.keys()].flatMap((family) => (this.#isLost(peer, family) ? [{ peer, family }] : [])),
+    );
+  }
+
+  /** Reports whether a path to a peer without a tunnel may be used, now or once it has answered. */
+  isCandidate(name: string, family: Family): boolean {
+    const mode = this.of(name).get(family);
+    return mode !== undefined && (mode.mode === 'direct' || mode.reason === 'notVerified' || mode.reason === 'echoLost');
+  }
+
+  /** Declares all peers known that are selected by now. */
+  known(): void {
+    if (this.#knownSince > this.#options.now()) this.#knownSince = this.#options.now();
+  }
+
+  /** Reports whether a peer is reached through the tunnel; one that has just joined does not count before its agent announces its modes. */
+  usesTunnel(): boolean {
+    const now = this.#options.now();
+    const isJoining = ({ joined }: Selection): boolean => joined > this.#knownSince && now - joined < JOINING_MS;
+    return [...this.#selections.values()].some(
+      (selection) =>
+        !isJoining(selection) && [...selection.modes.values()].some(({ mode, reason }) => mode === 'tunnel' && reason !== 'noAddress'),
+    );
+  }
+
+  #isLost(peer: string, family: Family): boolean {
+    return this.isCandidate(peer, family) && this.#options.resultOf(peer, family) === 'lost';
+  }
+
+  #maySendDirectly({ announcesDirect }: Peer): boolean {
     return announcesDirect === true && this.#options.accepts();
   }
 
-  #selectedFor(peer: Peer, ends: PeerEnds, families: readonly Family[]): ReadonlyMap<Family, PeerMode> {
+  #selectedFor(peer: Peer, { transport }: AcceptedPeer, families: readonly Family[]): ReadonlyMap<Family, PeerMode> {
     const { settings } = this.#options;
-    return new Map(families.map((family) => [family, selectPeerMode(settings, this.#factsOf(peer, family, ends))]));
+    const common = families.filter((family) => peer.podCidrs.some((text) => text.includes(':') === (family === 'ipv6')));
+    return new Map(common.map((family) => [family, selectPeerMode(settings, this.#factsOf(peer, family, transport))]));
   }
 
-  #factsOf({ name, announcesDirect }: Peer, family: Family, ends: PeerEnds): PeerPathFacts {
+  #factsOf(peer: Peer, family: Family, ends: readonly Ip[]): PeerPathFacts {
     const { settings, linkTo, isExpected, echoOf } = this.#options;
     const address = ends.find((ip) => ip.family === family);
+    const announces = peer.announcesDirect === true;
     // In `encap` nothing is looked up: thousands of peers may join at once.
-    const isPossible = settings.encapMode !== 'encap' && address !== undefined && announcesDirect === true;
+    const isPossible = settings.encapMode !== 'encap' && address !== undefined && announces;
     return {
       address,
-      announces: announcesDirect === true,
+      announces,
       isExpected: isExpected(),
       link: isPossible ? linkTo(address) : undefined,
       isListed: address !== undefined && settings.directCidrs.some((cidr) => cidrContains(cidr, address)),
-      echo: isPossible ? echoOf(name, family) : 'unknown',
+      echo: isPossible ? echoOf(peer, family) : 'unknown',
     };
   }
 }

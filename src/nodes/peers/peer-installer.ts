@@ -74,6 +74,11 @@ export class PeerInstaller {
     return this.#refusals.get(name);
   }
 
+  /** Reasons by peer, see `refusalOf`. */
+  get refusals(): ReadonlyMap<string, string> {
+    return this.#refusals;
+  }
+
   /** Returns the part of the compiler's input by which the desired flows send to a peer. */
   sendsOf(name: string): PeerEntries['sends'] {
     return this.#current.get(name)?.sends ?? {};

@@ -13,7 +13,7 @@ import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { tunnelPortType } from '../local/node-desired-state.ts';
 import { transportOf } from '../local/node-environment.ts';
-import type { PeerModes } from '../modes/peer-modes.ts';
+import type { PeerModes, ShownMode } from '../modes/peer-modes.ts';
 import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
 import { PeerInstaller } from './peer-installer.ts';
 import { claimsOf } from './peer-pod-networks.ts';
@@ -107,13 +107,31 @@ export class Peers {
     const { source, modes } = this.#options;
     if (!modes) return;
     const families = this.#families();
-    const isOutdated = (peer: Peer): boolean => modes.isOutdated(peer, this.#endsOf(peer), families);
+    const isOutdated = (peer: Peer): boolean => modes.isOutdated(peer, { transport: this.#endsOf(peer) }, families);
     this.#refresh([...source.peers()].filter(isOutdated).map(({ name }) => name));
   }
 
-  /** Returns the reason why the node refuses the new mode of a peer; it is still reached in the previous one. */
-  refusalOf(name: string): string | undefined {
-    return this.#installer.refusalOf(name);
+  /** Returns how this node sends to a peer. A mode that the node refuses is shown as the reason of the present one. */
+  modesOf(name: string): readonly ShownMode[] {
+    const shown = this.#options.modes?.shown(name) ?? [];
+    const refusal = this.#installer.refusalOf(name);
+    return refusal === undefined
+      ? shown
+      : shown.map((mode) => ({
+          ...mode,
+          mode: this.#installer.sendsOf(name).direct?.[mode.family] ? mode.mode : 'tunnel',
+          reason: refusal,
+        }));
+  }
+
+  /** Returns the reasons why the node refuses the new modes of peers, by name; these are still reached in the previous ones. */
+  refusedModes(): ReadonlyMap<string, string> {
+    return this.#installer.refusals;
+  }
+
+  /** Number of peers by mode and family. */
+  modeCounts(): ReturnType<PeerModes['counts']> {
+    return this.#options.modes?.counts() ?? [];
   }
 
   /** Calls back with networks for which `holderOf` may have changed. @returns a function that ends it */
@@ -209,6 +227,7 @@ export class Peers {
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
     try {
+      if (!peer) this.#options.modes?.forget(name);
       const intent = peer && this.#withMode(peer, this.#intent(peer));
       this.#wantElements(owner, peer, intent);
       this.#installer.set(name, intent);
@@ -225,7 +244,13 @@ export class Peers {
     const { nodeState, environment } = this.#options;
     const families = familiesOf(environment());
     const networks = (intent?.podCidrs ?? []).filter(({ family }) => families.includes(family));
-    nodeState.wantElements(owner, new Map([...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)), ...podNetworkElements(networks)]));
+    nodeState.wantElements(
+      owner,
+      new Map([
+        ...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)),
+        ...podNetworkElements(networks, intent?.maySendDirectly === true),
+      ]),
+    );
   }
 
   #intent(peer: Peer): PeerIntent {
@@ -257,7 +282,7 @@ export class Peers {
   /** Returns the intent with the peer's mode, selected now. */
   #withMode(peer: Peer, intent: PeerIntent): PeerIntent {
     const { modes } = this.#options;
-    return modes ? { ...intent, ...modes.select(peer, intent.transport, this.#families()) } : intent;
+    return modes ? { ...intent, ...modes.select(peer, intent, this.#families()) } : intent;
   }
 
   #isFine(claim: AddressClaim): boolean {

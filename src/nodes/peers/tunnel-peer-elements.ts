@@ -1,5 +1,5 @@
 import { type Cidr, cidrContains, type Ip } from '../../base/net/ip.ts';
-import { firewallTable, podNetworkSets, tunnelPeerSets } from '../../dataplane/compile/compile-firewall.ts';
+import { firewallTable, plainNetworkSets, podNetworkSets, tunnelPeerSets } from '../../dataplane/compile/compile-firewall.ts';
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 
 /**
@@ -12,11 +12,12 @@ export function tunnelPeerElements(addresses: readonly Ip[]): ReadonlyMap<Firewa
 
 /**
  * Returns elements of the node's nftables table: networks of the pods of one other node, whose addresses no packet from outside the tunnel
- * may have. A network inside another one is omitted, because intervals of a set cannot overlap.
+ * may have unless that node announces such packets. A network inside another one is omitted, because intervals of a set cannot overlap.
  */
-export function podNetworkElements(networks: readonly Cidr[]): ReadonlyMap<FirewallKey, string> {
+export function podNetworkElements(networks: readonly Cidr[], maySendDirectly: boolean): ReadonlyMap<FirewallKey, string> {
   const isInside = (inner: Cidr, outer: Cidr): boolean =>
     inner.family === outer.family && inner.prefixLength > outer.prefixLength && cidrContains(outer, inner.network);
   const outermost = networks.filter((network) => !networks.some((other) => isInside(network, other)));
-  return new Map(outermost.map(({ family, text }) => [elementKey(firewallTable, podNetworkSets[family], text), '']));
+  const sets = maySendDirectly ? [podNetworkSets, plainNetworkSets] : [podNetworkSets];
+  return new Map(outermost.flatMap(({ family, text }) => sets.map((of) => [elementKey(firewallTable, of[family], text), ''] as const)));
 }

@@ -1,4 +1,5 @@
 import type { Entry } from '../../api/entry.ts';
+import type { NodeView } from '../../api/object.ts';
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -34,7 +35,7 @@ export interface NodeListPort extends EntryListPort {
   readonly peers: Pick<PeerSource, 'peers'>;
   readonly running: () => {
     readonly environment: NodeEnvironment;
-    readonly peers: { readonly objections: { of(name: string): readonly string[] } };
+    readonly peers: { readonly objections: { of(name: string): readonly string[] }; modesOf(name: string): NonNullable<NodeView['modes']> };
   };
 }
 
@@ -72,7 +73,8 @@ export const nodes: List<NodeListPort> = async ({ reader, turns, config, peers: 
     const own = config.nodeName;
     if (isAskedFor(own)) yield ownNodeView(own, environment, parts, snapshot);
     for (const peer of source.peers() as Iterable<Peer>)
-      if (isAskedFor(peer.name)) yield peerView(peer, peers.objections.of(peer.name), parts, snapshot);
+      if (isAskedFor(peer.name))
+        yield peerView(peer, { objections: peers.objections.of(peer.name), modes: peers.modesOf(peer.name) }, parts, snapshot);
   }
   return itemsAnswer(views(), turns);
 };

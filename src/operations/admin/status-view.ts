@@ -15,7 +15,7 @@ interface NodeStatusPort {
     readonly nodeName: string;
     readonly ovsBridge: string;
     readonly ovsDatapathType: 'system' | 'netdev';
-    readonly trafficEncapMode: 'encap';
+    readonly trafficEncapMode: 'encap' | 'noEncap' | 'hybrid';
     readonly noSNAT: boolean;
   };
   readonly startedAt: Date;

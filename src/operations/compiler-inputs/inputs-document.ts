@@ -85,6 +85,7 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   policyMode: z.enum(policyModes).exactOptional(),
   liveConnections: z.enum(liveConnectionsChoices).exactOptional(),
   blindToSctp: z.literal(true).exactOptional(),
+  directPackets: z.literal(true).exactOptional(),
   denied: z.enum(deniedChoices).exactOptional(),
   wireGuard: z
     .strictObject({

@@ -264,6 +264,12 @@ export const metricRows = {
     labels: ['address'],
   },
 
+  peer_modes: {
+    type: 'gauge',
+    help: 'Peers by the way in which this node sends to their pods: tunnel, direct, or wireguard.',
+    labels: ['mode', 'family'],
+  },
+
   plain_drops_total: {
     type: 'counter',
     help: 'Packets with an address of a pod or gateway that reached the node without a tunnel, and were dropped, since the table `seine` was written.',

@@ -62,7 +62,10 @@ interface ServedNode extends PolicyFactsNode {
   readonly network: { readonly count: number };
   readonly standing: Pick<StandingPorts, 'counts' | 'fallbacks'>;
   readonly orphanedLeases: { readonly released: number; readonly kept: readonly unknown[] };
-  readonly peers: { readonly objections: { readonly size: number } };
+  readonly peers: {
+    readonly objections: { readonly size: number };
+    modeCounts(): readonly { readonly mode: string; readonly family: string; readonly peers: number }[];
+  };
   readonly services: { readonly count: number; readonly objections: { readonly size: number } };
   readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'merged', number>> } };
 }
@@ -130,6 +133,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
+    peer_modes: (agent.node()?.peers.modeCounts() ?? []).map(({ mode, family, peers }): Sample => [{ mode, family }, peers]),
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     sctp_unlearned_packets_total: unlearned,
     ...(await affinities(agent.openflow, signal)),

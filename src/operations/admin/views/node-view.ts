@@ -20,7 +20,7 @@ export function ownNodeView(name: string, environment: NodeEnvironment, parts: P
 /** @param objections reasons why it is not served as specified */
 export function peerView(
   { name, podCidrs, transport }: Peer,
-  objections: readonly string[],
+  { objections, modes }: { readonly objections: readonly string[]; readonly modes: NonNullable<NodeView['modes']> },
   parts: Parts,
   snapshot: NodeSnapshot,
 ): NodeView {
@@ -40,5 +40,6 @@ export function peerView(
     ],
     podCidrs,
     transport: ends,
+    modes,
   };
 }

@@ -1,0 +1,245 @@
+import { idle } from '../base/async/pause.ts';
+import { Doorbell } from '../base/async/wake-signal.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import type { Log } from '../base/log/log.ts';
+import { type Cidr, cidrAddress, type Family } from '../base/net/ip.ts';
+import type { DirectPath } from '../dataplane/compile/compile-direct.ts';
+import { familiesOf } from '../dataplane/compile/environment.ts';
+import type { NodeState } from '../dataplane/targets/node-state.ts';
+import type { KubeHttp } from '../kubernetes/client/http-client.ts';
+import type { Replica } from '../kubernetes/client/replica/replica.ts';
+import type { Node } from '../kubernetes/resources/node.ts';
+import { peerModesAnnotation, setNodeAnnotations } from '../kubernetes/resources/node-annotations.ts';
+import type { Peer } from '../kubernetes/resources/peer-source.ts';
+import { getLink } from '../netlink/links.ts';
+import { listRoutes, ourProtocol } from '../netlink/routing/routes.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
+import type { PeerPaths } from '../nodes/local/node-environment.ts';
+import type { Readiness } from '../nodes/local/readiness.ts';
+import { Announcement } from '../nodes/modes/announcement.ts';
+import type { CandidatePath } from '../nodes/modes/direct-echo.ts';
+import { OwnAnnotations } from '../nodes/modes/own-annotations.ts';
+import { PathVerification } from '../nodes/modes/path-verification.ts';
+import { linkTo } from '../nodes/modes/peer-link.ts';
+import { PeerModes } from '../nodes/modes/peer-modes.ts';
+import { openPathProbe, verifyPaths } from '../nodes/modes/verify-paths.ts';
+import type { Peers } from '../nodes/peers/peers.ts';
+import type { AgentConfig } from './config/agent-config.ts';
+
+/** Interval between checks of the kernel's routes to peers, and between echoes to them (ms). */
+const CHECK_EVERY_MS = 10_000;
+/** The same while a path has no result yet. */
+const FIRST_CHECK_EVERY_MS = 1_000;
+
+interface PeerPathParts {
+  readonly config: AgentConfig;
+  readonly nodes: Pick<Replica<Node>, 'get'>;
+  readonly socket: NetlinkSocket;
+}
+
+/** Ways between this node and its peers: their selection, and what it depends on. */
+export interface PeerPathSelection {
+  readonly modes: PeerModes;
+  readonly announcement: Announcement;
+  readonly verification: PathVerification;
+  /** Options of `Peers`. */
+  readonly ofPeers: { readonly modes: PeerModes; readonly inheritedPath: (network: Cidr) => DirectPath | undefined };
+  readonly current: () => Pick<PeerPaths, 'acceptsDirect' | 'usesTunnel'>;
+  /** Determines again whether the tunnel is used, once all peers are known. */
+  readonly settle: () => void;
+  /** Forgets the paths of a previous agent: this one has results of its own. */
+  readonly forgetInherited: () => void;
+}
+
+/** Opens the selection of ways to peers, beginning with those of a previous agent. */
+export function openPeerPaths({ config, nodes, socket }: PeerPathParts): PeerPathSelection {
+  const now = () => performance.now();
+  const { trafficEncapMode: encapMode, directRoutes, hybrid, hostGateway } = config;
+  const announcement = new Announcement({ encapMode, node: () => nodes.get(config.nodeName), now });
+  const verification = new PathVerification(now);
+  const inherited = routesOfPreviousAgent(socket, hostGateway);
+  const untaken = new Map(inherited);
+  let usesTunnel = encapMode !== 'noEncap' || !hasWholeMtu(socket, hostGateway, config);
+  const echoOf = (peer: Peer, family: Family) => {
+    const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
+    if (peer.podCidrs.some((text) => isOfFamily(text) && inherited.has(text))) verification.inherit(peer.name, family);
+    return verification.resultOf(peer.name, family);
+  };
+  const modes = new PeerModes({
+    settings: { encapMode, directRoutes, verifyDirect: hybrid.verifyDirect, directCidrs: hybrid.directCIDRs },
+    linkTo: (address) => linkTo(socket, address),
+    isExpected: () => announcement.isExpected,
+    accepts: () => announcement.accepts,
+    echoOf,
+    resultOf: (peer, family) => verification.resultOf(peer, family),
+    now,
+  });
+  const inheritedPath = ({ text }: Cidr): DirectPath | undefined => {
+    const path = untaken.get(text);
+    untaken.delete(text);
+    return path;
+  };
+  return {
+    modes,
+    announcement,
+    verification,
+    ofPeers: { modes, inheritedPath },
+    current: () => {
+      announcement.check();
+      return { acceptsDirect: announcement.accepts, usesTunnel };
+    },
+    settle: () => {
+      modes.known();
+      usesTunnel = encapMode !== 'noEncap' || modes.usesTunnel();
+    },
+    forgetInherited: () => inherited.clear(),
+  };
+}
+
+/** Returns the networks for which the node has a route of Seine's that is not one to the bridge: a previous agent sent there directly. */
+function routesOfPreviousAgent(socket: NetlinkSocket, gateway: string): Map<string, DirectPath> {
+  const bridge = getLink(socket, gateway)?.index;
+  const routes = (['ipv4', 'ipv6'] as const).flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }));
+  const paths = new Map<string, DirectPath>();
+  for (const { destination, gateway: via, link } of routes) {
+    const dev = link === undefined || link === bridge ? undefined : getLink(socket, link)?.name;
+    if (dev !== undefined && dev !== 'lo') paths.set(destination.text, { hop: { ...(via ? { via } : {}), dev } });
+  }
+  return paths;
+}
+
+/** Reports whether the gateway has an MTU without room for a tunnel's header: a previous agent needed none. */
+function hasWholeMtu(socket: NetlinkSocket, gateway: string, { defaultMTU, transportInterface }: AgentConfig): boolean {
+  const mtu = getLink(socket, gateway)?.mtu;
+  const transport = transportInterface === undefined ? undefined : getLink(socket, transportInterface)?.mtu;
+  return mtu !== undefined && defaultMTU === 0 && mtu === (transport ?? defaultRouteMtu(socket));
+}
+
+/** Returns the MTU of the interface that carries the node's default route, where the transport interface is not configured. */
+function defaultRouteMtu(socket: NetlinkSocket): number | undefined {
+  const routes = (['ipv4', 'ipv6'] as const).flatMap((family) => listRoutes(socket, { family }));
+  const link = routes.find(({ destination, link: of }) => destination.prefixLength === 0 && of !== undefined)?.link;
+  return link === undefined ? undefined : getLink(socket, link)?.mtu;
+}
+
+interface KeepParts {
+  readonly config: AgentConfig;
+  readonly paths: PeerPathSelection;
+  readonly sources: { readonly nodes: { readonly replica: Replica<Node> }; readonly http: KubeHttp };
+  readonly nodeState: Pick<NodeState, 'firewall' | 'reconcilers'>;
+  readonly readiness: Pick<Readiness, 'whenReady'>;
+  readonly log: Log;
+}
+
+interface KeptNode {
+  readonly peers: Peers;
+  readonly live: LiveEnvironment;
+}
+
+/** Keeps the ways to peers, and this node's announcement of them, up to date until the signal is aborted. */
+export async function keepPeerPaths(parts: KeepParts, node: KeptNode, signal: AbortSignal): Promise<void> {
+  const changed = new Doorbell();
+  await Promise.all([announce(parts, changed, signal), checkModes(parts, node, changed, signal), verify(parts, node, changed, signal)]);
+}
+
+/** Announces direct packets once this node accepts them. */
+async function announce(parts: KeepParts, changed: Doorbell, signal: AbortSignal): Promise<void> {
+  const { paths, nodeState, readiness } = parts;
+  const { firewall, reconcilers } = nodeState;
+  const annotations = ownAnnotations(parts);
+  const unsubscribe = annotations.subscribe(() => changed.ring());
+  try {
+    await readiness.whenReady(signal);
+    await reconcilers.firewall.realized(firewall.revision, signal);
+    await Promise.all([annotations.run(signal), wantWhenDue(paths.announcement, annotations, signal)]);
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+  } finally {
+    unsubscribe();
+  }
+}
+
+function ownAnnotations({ config, sources, log }: KeepParts): OwnAnnotations {
+  const nodes = sources.nodes.replica;
+  const present = (): Readonly<Record<string, string>> | undefined => {
+    const node = nodes.get(config.nodeName);
+    return node && (node.peerModes === undefined ? {} : { [peerModesAnnotation]: node.peerModes });
+  };
+  const subscribe = (listener: () => void) => nodes.subscribe((names) => names.has(config.nodeName) && listener());
+  const write: ConstructorParameters<typeof OwnAnnotations>[0]['write'] = (values, until) =>
+    setNodeAnnotations(sources.http, config.nodeName, values, until);
+  return new OwnAnnotations({ present, write, subscribe, log, now: () => performance.now() });
+}
+
+/** Sets the desired value; that of a node that has returned to the tunnel changes by itself. */
+async function wantWhenDue(announcement: Announcement, annotations: OwnAnnotations, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    announcement.check();
+    annotations.want(peerModesAnnotation, announcement.value);
+    await idle(Math.max(Math.min(announcement.changesInMs ?? CHECK_EVERY_MS, CHECK_EVERY_MS), 1), signal);
+  }
+}
+
+/** Selects the modes of all peers again when the announcement or the kernel's routes may have changed; with `encap`, after a change to it. */
+async function checkModes(parts: KeepParts, { peers, live }: KeptNode, changed: Doorbell, signal: AbortSignal): Promise<void> {
+  const { paths, sources, readiness } = parts;
+  const { announcement } = paths;
+  await readiness.whenReady(signal).catch(() => undefined);
+  for (let accepted = announcement.accepts; !signal.aborted; accepted = announcement.accepts) {
+    announcement.check();
+    if (accepted || announcement.accepts) {
+      live.look();
+      peers.checkModes();
+      await peers.settled();
+      if (sources.nodes.replica.synced) paths.settle();
+      live.look();
+    }
+    const dueMs = Math.min(announcement.changesInMs ?? CHECK_EVERY_MS, CHECK_EVERY_MS);
+    const timer = announcement.accepts ? setTimeout(() => changed.ring(), Math.max(dueMs, 1)) : undefined;
+    await changed.wait(signal);
+    clearTimeout(timer);
+  }
+}
+
+/** Sends echoes to peers without a tunnel where that matters. */
+async function verify(parts: KeepParts, node: KeptNode, changed: Doorbell, signal: AbortSignal): Promise<void> {
+  const { config, paths, readiness, log } = parts;
+  if (config.trafficEncapMode === 'encap') return;
+  await readiness.whenReady(signal).catch(() => undefined);
+  const probe = pathProbe(log);
+  while (probe && !signal.aborted) {
+    const candidates = candidatePaths(paths.modes, node);
+    await verifyPaths({ paths: () => candidates, verification: paths.verification, changed: () => changed.ring(), probe }, signal);
+    if (candidates.length > 0) paths.forgetInherited();
+    const isNew = candidates.length === 0 || candidates.some(({ peer, family }) => paths.verification.resultOf(peer, family) === 'unknown');
+    await idle(isNew ? FIRST_CHECK_EVERY_MS : CHECK_EVERY_MS, signal);
+  }
+  probe?.close();
+}
+
+function pathProbe(log: Log): ReturnType<typeof openPathProbe> | undefined {
+  try {
+    return openPathProbe();
+  } catch (thrown) {
+    const { code, message } = SeineError.from(thrown, 'open the sockets of echoes');
+    if (code !== 'REFUSED') throw thrown;
+    log.error('paths to peers without a tunnel cannot be verified: the agent needs CAP_NET_RAW', { cause: message });
+    return undefined;
+  }
+}
+
+/** Returns the paths without a tunnel to peers that accept it. */
+function candidatePaths(modes: PeerModes, { peers, live }: KeptNode): readonly CandidatePath[] {
+  const { gateway } = live.current;
+  const paths: CandidatePath[] = [];
+  for (const { name, podCidrs, transport: ends } of peers.intents())
+    for (const family of familiesOf(live.current)) {
+      const from = gateway.addresses.find((ip) => ip.family === family);
+      const transport = ends.find((ip) => ip.family === family);
+      const network = podCidrs.find((cidr) => cidr.family === family);
+      if (from && transport && network && modes.isCandidate(name, family))
+        paths.push({ peer: name, family, from, to: cidrAddress(network, 1n), transport });
+    }
+  return paths;
+}
