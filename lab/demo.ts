@@ -21,7 +21,7 @@ import { writeFileWhole } from './machine/files.ts';
 import { labProgram } from './machine/installation.ts';
 import { defaultLabDir, familiesOption, needRoot, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
-import type { Datapath, EncapMode, Tunnel } from './plan/plan.ts';
+import type { Datapath, TrafficMode, Tunnel } from './plan/plan.ts';
 import { type LabPlan, planLab } from './plan/plan.ts';
 import { builtIfAsked, type RealOptions } from './real-kubernetes/built-programs.ts';
 import { askStatus, bringUp } from './up.ts';
@@ -31,7 +31,7 @@ interface DemoOptions extends RealOptions {
   readonly nodes: number;
   readonly families: Family[];
   readonly subnets: number;
-  readonly mode: EncapMode;
+  readonly mode: TrafficMode;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly json?: boolean;

@@ -8,7 +8,7 @@ import { executeInPod, executeOnNode, executeOutside } from './execute.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
-import { type Datapath, type EncapMode, type PodInterfaceOption, planLab, type Tunnel } from './plan/plan.ts';
+import { type Datapath, type PodInterfaceOption, planLab, type TrafficMode, type Tunnel } from './plan/plan.ts';
 import { builtIfAsked, type RealOptions } from './real-kubernetes/built-programs.ts';
 import { askStatus, bringUp, planOf } from './up.ts';
 
@@ -22,7 +22,7 @@ interface UpCommandOptions extends DirOption, RealOptions {
   readonly nodes: number;
   readonly families: Family[];
   readonly subnets: number;
-  readonly mode: EncapMode;
+  readonly mode: TrafficMode;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly podInterface?: PodInterfaceOption;

@@ -57,7 +57,8 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/protocols': ['seinectl'],
   'seinectl/reach': ['seinectl', 'seinectl/cluster'],
   'seinectl/status': ['seinectl'],
-  agent: ['agent/config'],
+  agent: ['agent/config', 'agent/peers'],
+  'agent/peers': ['agent/config'],
   'agent/config': [],
   'operations/admin': [
     'operations/admin/metrics',
@@ -105,7 +106,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'services/controller/effects': ['services/compile', 'services/controller'],
   'services/packet-in': ['services/compile'],
   'nodes/local': [],
-  'nodes/modes': ['nodes/local'],
+  'nodes/modes': [],
   'nodes/packet-in': [],
   'nodes/peers': ['nodes/local', 'nodes/modes'],
   'nodes/wireguard': [],

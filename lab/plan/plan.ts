@@ -53,7 +53,7 @@ export interface LabOptions {
   /** Subnets of the nodes, 1 or 2; with 2, every second node is in the second one. Default: 1. */
   readonly subnets?: number | undefined;
   /** How nodes send to each other's pods. Default: `encap`. */
-  readonly mode?: EncapMode | undefined;
+  readonly mode?: TrafficMode | undefined;
   /** True if the lab's own API server has the CRD of ClusterNetworkPolicy before agents start. */
   readonly clusterPolicies?: boolean | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
@@ -62,10 +62,10 @@ export interface LabOptions {
 
 const tunnel = z.enum(['geneve', 'vxlan', 'gre']);
 const datapath = z.enum(['netdev', 'system']);
-const encapMode = z.enum(['encap', 'noEncap', 'hybrid']);
+const trafficMode = z.enum(['encap', 'noEncap', 'hybrid']);
 const family = z.enum(['ipv4', 'ipv6']);
 export type Tunnel = z.infer<typeof tunnel>;
-export type EncapMode = z.infer<typeof encapMode>;
+export type TrafficMode = z.infer<typeof trafficMode>;
 export type Datapath = z.infer<typeof datapath>;
 const podInterface = z.enum(['auto', 'standing', 'veth']);
 export type PodInterfaceOption = z.infer<typeof podInterface>;
@@ -128,7 +128,7 @@ const labPlan = z.object({
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
   subnets: z.literal(2).optional(),
-  mode: encapMode.optional(),
+  mode: trafficMode.optional(),
   clusterPolicies: z.literal(true).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),

@@ -34,7 +34,7 @@ import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from 
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
-import { keepPeerPaths, type PeerPathSelection } from './peer-paths.ts';
+import { keepPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
 

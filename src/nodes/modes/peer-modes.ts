@@ -3,7 +3,7 @@ import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import { type ModeSettings, modeReasons, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
-export interface NodeModeSettings extends ModeSettings {
+interface NodeModeSettings extends ModeSettings {
   /** Peers with a transport address in one of these are reached directly with `hybrid`, although a router is between. */
   readonly directCidrs: readonly Cidr[];
 }
@@ -38,7 +38,7 @@ export interface ShownMode {
 const JOINING_MS = 60_000;
 
 /** Selection for a peer. */
-interface Selection {
+interface SelectedModes {
   readonly modes: ReadonlyMap<Family, SelectedMode>;
   readonly maySendDirectly: boolean;
   readonly joined: number;
@@ -53,7 +53,7 @@ type AcceptedPeer = Pick<PeerIntent, 'transport'>;
  */
 export class PeerModes {
   readonly #options: PeerModesOptions;
-  readonly #selections = new Map<string, Selection>();
+  readonly #selections = new Map<string, SelectedModes>();
   /** Time since when all peers are known; later ones are joining. */
   #knownSince = Number.POSITIVE_INFINITY;
 
@@ -133,7 +133,7 @@ export class PeerModes {
   /** Reports whether a peer is reached through the tunnel; one that has just joined does not count before its agent announces its modes. */
   usesTunnel(): boolean {
     const now = this.#options.now();
-    const isJoining = ({ joined }: Selection): boolean => joined > this.#knownSince && now - joined < JOINING_MS;
+    const isJoining = ({ joined }: SelectedModes): boolean => joined > this.#knownSince && now - joined < JOINING_MS;
     return [...this.#selections.values()].some(
       (selection) =>
         !isJoining(selection) && [...selection.modes.values()].some(({ mode, reason }) => mode === 'tunnel' && reason !== 'noAddress'),

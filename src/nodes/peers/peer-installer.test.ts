@@ -29,6 +29,7 @@ function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined) {
     firewall: new FakeTarget(),
     settings: new FakeTarget(),
     links: new FakeTarget(),
+    wireguard: new FakeTarget(),
   };
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const state = new NodeState(targets as never, events);

@@ -1,7 +1,7 @@
-import type { HealthCheck } from '../api/health/health-check.ts';
-import type { FoundProblem } from '../api/problem.ts';
-import type { PeerModes } from '../nodes/modes/peer-modes.ts';
-import type { Peers } from '../nodes/peers/peers.ts';
+import type { HealthCheck } from '../../api/health/health-check.ts';
+import type { FoundProblem } from '../../api/problem.ts';
+import type { PeerModes } from '../../nodes/modes/peer-modes.ts';
+import type { Peers } from '../../nodes/peers/peers.ts';
 
 const CHECK_EVERY_MS = 4_000;
 /** Maximum number of peers that are named of each kind. */

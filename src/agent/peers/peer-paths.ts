@@ -1,31 +1,31 @@
-import { idle } from '../base/async/pause.ts';
-import { Doorbell } from '../base/async/wake-signal.ts';
-import { SeineError } from '../base/errors/seine-error.ts';
-import type { Log } from '../base/log/log.ts';
-import { type Cidr, cidrAddress, type Family } from '../base/net/ip.ts';
-import type { DirectPath } from '../dataplane/compile/compile-direct.ts';
-import { familiesOf } from '../dataplane/compile/environment.ts';
-import type { NodeState } from '../dataplane/targets/node-state.ts';
-import type { KubeHttp } from '../kubernetes/client/http-client.ts';
-import type { Replica } from '../kubernetes/client/replica/replica.ts';
-import type { Node } from '../kubernetes/resources/node.ts';
-import { peerModesAnnotation, setNodeAnnotations } from '../kubernetes/resources/node-annotations.ts';
-import type { Peer } from '../kubernetes/resources/peer-source.ts';
-import { getLink } from '../netlink/links.ts';
-import { listRoutes, ourProtocol } from '../netlink/routing/routes.ts';
-import type { NetlinkSocket } from '../netlink/socket.ts';
-import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
-import type { PeerPaths } from '../nodes/local/node-environment.ts';
-import type { Readiness } from '../nodes/local/readiness.ts';
-import { Announcement } from '../nodes/modes/announcement.ts';
-import type { CandidatePath } from '../nodes/modes/direct-echo.ts';
-import { OwnAnnotations } from '../nodes/modes/own-annotations.ts';
-import { PathVerification } from '../nodes/modes/path-verification.ts';
-import { linkTo } from '../nodes/modes/peer-link.ts';
-import { PeerModes } from '../nodes/modes/peer-modes.ts';
-import { openPathProbe, verifyPaths } from '../nodes/modes/verify-paths.ts';
-import type { Peers } from '../nodes/peers/peers.ts';
-import type { AgentConfig } from './config/agent-config.ts';
+import { idle } from '../../base/async/pause.ts';
+import { Doorbell } from '../../base/async/wake-signal.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { type Cidr, cidrAddress, type Family } from '../../base/net/ip.ts';
+import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
+import { familiesOf } from '../../dataplane/compile/environment.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import { peerModesAnnotation, setNodeAnnotations } from '../../kubernetes/resources/node-annotations.ts';
+import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import { getLink } from '../../netlink/links.ts';
+import { listRoutes, ourProtocol } from '../../netlink/routing/routes.ts';
+import type { NetlinkSocket } from '../../netlink/socket.ts';
+import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
+import type { PeerPaths } from '../../nodes/local/node-environment.ts';
+import type { Readiness } from '../../nodes/local/readiness.ts';
+import { Announcement } from '../../nodes/modes/announcement.ts';
+import type { CandidatePath } from '../../nodes/modes/direct-echo.ts';
+import { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
+import { PathVerification } from '../../nodes/modes/path-verification.ts';
+import { linkTo } from '../../nodes/modes/peer-link.ts';
+import { PeerModes } from '../../nodes/modes/peer-modes.ts';
+import { openPathProbe, verifyPaths } from '../../nodes/modes/verify-paths.ts';
+import type { Peers } from '../../nodes/peers/peers.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
 
 /** Interval between checks of the kernel's routes to peers, and between echoes to them (ms). */
 const CHECK_EVERY_MS = 10_000;
@@ -53,38 +53,20 @@ export interface PeerPathSelection {
 }
 
 /** Opens the selection of ways to peers, beginning with those of a previous agent. */
-export function openPeerPaths({ config, nodes, socket }: PeerPathParts): PeerPathSelection {
+export function openPeerPaths(parts: PeerPathParts): PeerPathSelection {
+  const { config, nodes, socket } = parts;
   const now = () => performance.now();
-  const { trafficEncapMode: encapMode, directRoutes, hybrid, hostGateway } = config;
+  const { trafficEncapMode: encapMode, hostGateway } = config;
   const announcement = new Announcement({ encapMode, node: () => nodes.get(config.nodeName), now });
   const verification = new PathVerification(now);
   const inherited = routesOfPreviousAgent(socket, hostGateway);
-  const untaken = new Map(inherited);
+  const modes = openModes(parts, { announcement, verification, inherited, now });
   let usesTunnel = encapMode !== 'noEncap' || !hasWholeMtu(socket, hostGateway, config);
-  const echoOf = (peer: Peer, family: Family) => {
-    const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
-    if (peer.podCidrs.some((text) => isOfFamily(text) && inherited.has(text))) verification.inherit(peer.name, family);
-    return verification.resultOf(peer.name, family);
-  };
-  const modes = new PeerModes({
-    settings: { encapMode, directRoutes, verifyDirect: hybrid.verifyDirect, directCidrs: hybrid.directCIDRs },
-    linkTo: (address) => linkTo(socket, address),
-    isExpected: () => announcement.isExpected,
-    accepts: () => announcement.accepts,
-    echoOf,
-    resultOf: (peer, family) => verification.resultOf(peer, family),
-    now,
-  });
-  const inheritedPath = ({ text }: Cidr): DirectPath | undefined => {
-    const path = untaken.get(text);
-    untaken.delete(text);
-    return path;
-  };
   return {
     modes,
     announcement,
     verification,
-    ofPeers: { modes, inheritedPath },
+    ofPeers: { modes, inheritedPath: takenOnce(inherited) },
     current: () => {
       announcement.check();
       return { acceptsDirect: announcement.accepts, usesTunnel };
@@ -94,6 +76,42 @@ export function openPeerPaths({ config, nodes, socket }: PeerPathParts): PeerPat
       usesTunnel = encapMode !== 'noEncap' || modes.usesTunnel();
     },
     forgetInherited: () => inherited.clear(),
+  };
+}
+
+interface ModeFacts {
+  readonly announcement: Announcement;
+  readonly verification: PathVerification;
+  /** Paths by pod network. */
+  readonly inherited: ReadonlyMap<string, DirectPath>;
+  readonly now: () => number;
+}
+
+function openModes({ config, socket }: PeerPathParts, { announcement, verification, inherited, now }: ModeFacts): PeerModes {
+  const { trafficEncapMode: encapMode, directRoutes, hybrid } = config;
+  const echoOf = (peer: Peer, family: Family) => {
+    const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
+    if (peer.podCidrs.some((text) => isOfFamily(text) && inherited.has(text))) verification.inherit(peer.name, family);
+    return verification.resultOf(peer.name, family);
+  };
+  return new PeerModes({
+    settings: { encapMode, directRoutes, verifyDirect: hybrid.verifyDirect, directCidrs: hybrid.directCIDRs },
+    linkTo: (address) => linkTo(socket, address),
+    isExpected: () => announcement.isExpected,
+    accepts: () => announcement.accepts,
+    echoOf,
+    resultOf: (peer, family) => verification.resultOf(peer, family),
+    now,
+  });
+}
+
+/** Returns a function that returns each path once. */
+function takenOnce(paths: ReadonlyMap<string, DirectPath>): (network: Cidr) => DirectPath | undefined {
+  const untaken = new Map(paths);
+  return ({ text }) => {
+    const path = untaken.get(text);
+    untaken.delete(text);
+    return path;
   };
 }
 
