@@ -23,6 +23,14 @@ export const ignoredChecks: Readonly<Record<string, string>> = {
   SystemVerification: 'the host has no readable kernel configuration, and may have cgroup v1',
 };
 
+/** A host that is shared with other work answers some requests late: the controllers would end after ten seconds without a renewed lease. */
+const patientLeader = Object.entries({ 'leader-elect-lease-duration': '60s', 'leader-elect-renew-deadline': '50s' }).map(
+  ([name, value]) => ({
+    name,
+    value,
+  }),
+);
+
 /** Values that a node needs to join. */
 export interface JoinSecrets {
   readonly token: string;
@@ -75,6 +83,8 @@ export class Kubeadm {
         kubernetesVersion: `v${version}`,
         imageRepository: this.#machines.registry.host,
         etcd: { local: { extraArgs: [{ name: 'unsafe-no-fsync', value: 'true' }] } },
+        controllerManager: { extraArgs: patientLeader },
+        scheduler: { extraArgs: patientLeader },
       },
     ];
     this.#configure(machine, ['Create the cluster'], 'kubeadm.yaml', extra, [
