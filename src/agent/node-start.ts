@@ -18,7 +18,7 @@ import { retryUntilAccepted } from '../nodes/local/retry-until-accepted.ts';
 import type { ReservedRange } from '../nodes/peers/address-claims.ts';
 import { PeerPodNetworks } from '../nodes/peers/peer-pod-networks.ts';
 import { Peers } from '../nodes/peers/peers.ts';
-import { followClusterPolicies, followPolicies } from '../nodes/peers/policy-event.ts';
+import { followClusterPolicies, followNamespaces, followPolicies } from '../nodes/peers/policy-event.ts';
 import { reservedRanges } from '../nodes/peers/reserved-ranges.ts';
 import type { HostPorts } from '../pods/host-ports/host-ports.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
@@ -285,6 +285,7 @@ async function serve(parts: StartParts, { peers, proxy }: StartedNode, released:
   const notices = { peers: peerSource, nodeName: config.nodeName, events: sources.events };
   followPolicies({ policies: sources.networkPolicies.replica, ...notices });
   followClusterPolicies({ policies: sources.clusterNetworkPolicies.replica, ...notices });
+  followNamespaces({ namespaces: sources.namespaces.replica, ...notices });
   report(parts, 'waiting for Services');
   await untilServicesKnown(sources, signal);
   await proxy.services.settled();

@@ -14,3 +14,12 @@ export function deniedIn(annotations: Readonly<Record<string, string>> | null | 
   const denied = deniedValues.find((each) => each === text);
   return denied ? { denied } : {};
 }
+
+/** Longer than any value. */
+const SHOWN_MAX = 32;
+
+/** Returns the start of an annotation that is none of `deniedValues`; undefined if there is none, or a valid one. */
+export function invalidDeniedIn(annotations: Readonly<Record<string, string>> | null | undefined): string | undefined {
+  const text = ownValue(annotations, deniedAnnotation);
+  return text === undefined || deniedIn(annotations).denied ? undefined : text.slice(0, SHOWN_MAX);
+}

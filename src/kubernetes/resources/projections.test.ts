@@ -57,11 +57,11 @@ describe('Node', () => {
     const annotated = (denied: string) => ({ annotations: { 'seine.dev/denied': denied } });
     const ofNode = (denied: string) => nodes.project({ metadata: { name: 'n1', uid: 'u1', ...annotated(denied) } })?.denied;
     expect([ofNode('reject'), ofNode('x'.repeat(100))]).toEqual(['reject', 'x'.repeat(32)]);
-    const ofNamespace = (denied: string) => namespaces.project({ metadata: { name: 'shop', ...annotated(denied) } });
-    expect([ofNamespace('reject'), ofNamespace('drop'), ofNamespace('reset')]).toEqual([
+    const ofNamespace = (denied: string) => namespaces.project({ metadata: { name: 'shop', uid: 'u2', ...annotated(denied) } });
+    expect([ofNamespace('reject'), ofNamespace('drop'), ofNamespace('reset'.repeat(10))]).toEqual([
       { name: 'shop', labels: {}, denied: 'reject' },
       { name: 'shop', labels: {}, denied: 'drop' },
-      { name: 'shop', labels: {} },
+      { name: 'shop', labels: {}, invalidDenied: { text: 'reset'.repeat(10).slice(0, 32), uid: 'u2' } },
     ]);
   });
 

@@ -1,6 +1,8 @@
 import type { EventPoster } from '../../kubernetes/client/events.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { deniedAnnotation, deniedValues } from '../../kubernetes/resources/denied-annotation.ts';
+import type { Namespace } from '../../kubernetes/resources/namespace.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { isReportingNode } from '../../kubernetes/resources/reporting-node.ts';
@@ -12,12 +14,17 @@ interface NoticedPolicy {
   readonly faults?: readonly string[];
 }
 
-interface PolicyNoticeOptions<P extends NoticedPolicy> {
-  readonly policies: Pick<Replica<P>, 'get' | 'entries' | 'subscribe'>;
+interface NoticeOptions {
   readonly peers: Pick<PeerSource, 'peers'>;
   readonly nodeName: string;
   readonly events: Pick<EventPoster, 'post'>;
 }
+
+interface PolicyNoticeOptions<P extends NoticedPolicy> extends NoticeOptions {
+  readonly policies: Source<P>;
+}
+
+type Source<T> = Pick<Replica<T>, 'get' | 'entries' | 'subscribe'>;
 
 /** Reports to the owner of each NetworkPolicy the parts that could not be read. */
 export function followPolicies(options: PolicyNoticeOptions<NetworkPolicy>): () => void {
@@ -51,8 +58,29 @@ function follow<P extends NoticedPolicy>(
       occasion: String(policy.generation),
     });
   };
-  for (const [key] of policies.entries()) notice(key);
-  return policies.subscribe((keys) => {
+  return eachOf(policies, notice);
+}
+
+/** Posts an event for each Namespace whose annotation states an answer to denied clients that does not exist; one node posts it. */
+export function followNamespaces(options: NoticeOptions & { readonly namespaces: Source<Namespace> }): () => void {
+  const { namespaces, peers, nodeName, events } = options;
+  return eachOf(namespaces, (key) => {
+    const invalid = namespaces.get(key)?.invalidDenied;
+    if (!invalid || !isReportingNode(invalid.uid, nodeName, peers)) return;
+    const { text, uid } = invalid;
+    events.post({
+      type: 'Warning',
+      reason: 'DeniedAnswerInvalid',
+      message: `annotation ${deniedAnnotation} is ${JSON.stringify(text)}, which is not one of ${deniedValues.join(', ')}: it is ignored`,
+      about: { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: key, uid },
+      occasion: text,
+    });
+  });
+}
+
+function eachOf<T>(source: Source<T>, notice: (key: string) => void): () => void {
+  for (const [key] of source.entries()) notice(key);
+  return source.subscribe((keys) => {
     for (const key of keys) notice(key);
   });
 }

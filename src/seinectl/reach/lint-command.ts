@@ -5,6 +5,7 @@ import { safeLine } from '../escape.ts';
 import { print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
+import { PolicyPlaces } from './policy-places.ts';
 import { reachExitCodes } from './reach-exit-codes.ts';
 import { sarif } from './sarif.ts';
 import { type ObjectSource, readObjects } from './sources.ts';
@@ -20,7 +21,7 @@ export async function lintPolicies(options: LintOptions, terminal: Terminal, env
   const objects = await readObjects(options, env);
   const findings = lint(objects);
   if (options.output === 'json') print(terminal, { findings }, 'json');
-  else if (options.output === 'sarif') print(terminal, sarif(findings), 'json');
+  else if (options.output === 'sarif') print(terminal, sarif(findings, new PolicyPlaces(options.filename ?? [])), 'json');
   else for (const finding of findings) for (const line of findingLines(finding)) terminal.line(safeLine(line));
   const errors = findings.filter(({ level }) => level === 'error').length;
   const warnings = findings.length - errors;

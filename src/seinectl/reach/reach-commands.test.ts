@@ -10,6 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'seinectl-reach-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 mkdirSync(join(folder, 'policies'));
+mkdirSync(join(folder, 'lists'));
 const write = (name: string, text: string): string => {
   const path = join(folder, name);
   writeFileSync(path, text);
@@ -44,6 +45,15 @@ metadata: {name: deny, namespace: shop}
 spec: {podSelector: {matchLabels: {app: db}}, policyTypes: [Egress]}
 `,
 );
+interface SarifResult {
+  readonly ruleId: string;
+  readonly locations: readonly {
+    readonly physicalLocation?: {
+      readonly artifactLocation: { readonly uri: string };
+      readonly region: { readonly startLine: number; readonly startColumn: number };
+    };
+  }[];
+}
 const testFile = (name: string, expected: string, coverage = 100): string =>
   write(
     name,
@@ -126,6 +136,48 @@ spec: {podSelector: {matchLabels: {app: api}}, policyTypes: [Egress], egress: [{
   expect(found.remarks).toBe('1 policy: 0 errors, 1 warning');
   const { code, out } = await seinectl('lint', '-f', workloads, '-f', egress, '--fail-on', 'error', '-o', 'sarif');
   expect([code, JSON.parse(out).runs[0].results[0].ruleId]).toEqual([0, 'P04']);
+});
+
+it('lint: SARIF has file, line and column of the field of each finding', async () => {
+  write(
+    'lists/two policies.yaml',
+    `# A list, as kubectl prints it.
+apiVersion: v1
+kind: List
+items:
+- apiVersion: networking.k8s.io/v1
+  kind: NetworkPolicy
+  metadata: {name: fine, namespace: shop}
+  spec: {podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress]}
+- apiVersion: networking.k8s.io/v1
+  kind: NetworkPolicy
+  metadata: {name: both, namespace: shop}
+  spec:
+    podSelector: {matchLabels: {app: db}}
+    ingress:
+    - from:
+      - podSelector: {matchLabels: {app: nothing}}
+`,
+  );
+  write(
+    'lists/tenants.yaml',
+    `apiVersion: policy.networking.k8s.io/v1beta1
+kind: ClusterNetworkPolicy
+metadata: {name: tenants}
+spec:
+  tier: Admin
+  priority: 1
+  subject: {namespaces: {matchLabels: {tenant: none}}}
+  ingress:
+  - {name: deny, action: Deny, from: [{namespaces: {}}]}
+`,
+  );
+  const { out } = await seinectl('lint', '-f', workloads, '-f', join(folder, 'lists'), '--fail-on', 'error', '-o', 'sarif');
+  const found = (JSON.parse(out).runs[0].results as SarifResult[]).map(({ ruleId, locations: [location] }) => {
+    const { artifactLocation, region } = location?.physicalLocation ?? {};
+    return `${ruleId} ${artifactLocation?.uri.split('/').at(-1)}:${region?.startLine}:${region?.startColumn}`;
+  });
+  expect(found).toEqual(['P03 two%20policies.yaml:16:9', 'P03 tenants.yaml:7:12']);
 });
 
 it.each([

@@ -45,7 +45,8 @@ export function readManifests(path: string): readonly ManifestDocument[] {
   return filesOf(path, 0).flatMap((file) => documentsOf(file, textOf(file)));
 }
 
-function filesOf(path: string, depth: number): readonly string[] {
+/** Returns the files below a path, at most `FILES_MAX`. @param depth number of folders above `path` */
+export function filesOf(path: string, depth: number): readonly string[] {
   if (path === '-') return [path];
   const entry = read(path, () => statSync(path));
   if (!entry.isDirectory()) return [path];
