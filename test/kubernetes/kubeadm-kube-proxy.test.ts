@@ -4,7 +4,7 @@ import { type RealCluster, say } from './cluster.ts';
 import { recordReplacement, replaceKubeProxy, untilProxyAll } from './kubeadm/kube-proxy.ts';
 import { answersEverywhere, serve, stopServing } from './kubeadm/reachability.ts';
 import { KubeadmScene, type SeineImages } from './kubeadm/scene.ts';
-import { pod } from './objects.ts';
+import { pod, service } from './objects.ts';
 import { TrafficCourse } from './under-traffic.ts';
 
 /*
@@ -68,7 +68,25 @@ it('stays without kube-proxy when kubeadm installs its add-ons', { timeout: long
   expect(await cluster.kubectlAnyway('-n', 'kube-system', 'get', 'daemonset', 'kube-proxy')).toContain('not found');
 });
 
-it('serves, and gives new pods a network, while the first API server is away', { timeout: longMs }, async () => {
+/** A pod of the second node behind a Service of both families. @returns when the first node reaches the pod by each address of the Service */
+async function serveLate(): Promise<void> {
+  const [first = '', second = ''] = cluster.nodes;
+  await cluster.apply([
+    pod({ name: 'late', app: 'late', nodeName: second, args: ['netexec'] }),
+    service('late', 'late', [{ port: 80, targetPort: 8080 }]),
+  ]);
+  await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', 'pod/late');
+  const addresses = (await cluster.kubectl('get', 'service', 'late', '-o', 'jsonpath={.spec.clusterIPs[*]}')).trim().split(' ');
+  expect(addresses).toHaveLength(2);
+  for (const address of addresses) {
+    const target = `http://${address.includes(':') ? `[${address}]` : address}/hostname`;
+    const hostname = async () => await cluster.onNode(first, 'curl', '-gs', '-m', '5', target).catch(String);
+    await expect.poll(hostname, { timeout: patienceMs }).toBe('late');
+  }
+  say('a pod and a Service are new, and the first node reaches them, without the first API server');
+}
+
+it('serves, and both nodes follow changes, while the first API server is away', { timeout: longMs }, async () => {
   const [first, second] = scene.machines.all;
   if (first === undefined || second === undefined) throw new Error('there are not two machines');
   const livez = async () => await cluster.kubectlAnyway('--server', `https://${first.node.managementIp}:6443`, 'get', '--raw', '/livez');
@@ -80,10 +98,7 @@ it('serves, and gives new pods a network, while the first API server is away', {
       patienceMs,
       () => 'the first API server stays',
     );
-    const late = cluster.nodes.map((node) => `late-${node}`);
-    await cluster.apply(cluster.nodes.map((node) => pod({ name: `late-${node}`, app: 'late', nodeName: node })));
-    await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', 'pod', ...late);
-    say(`pods on ${cluster.nodes.join(' and ')} are Ready without the first API server`);
+    await serveLate();
     await fromFirst('mv', '/etc/kubernetes/kube-apiserver.yaml', manifests);
     await until(
       async () => (await livez()) === 'ok',
