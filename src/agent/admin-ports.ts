@@ -78,6 +78,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     packets,
     host: stack.links,
     nftables: stack.nftables,
+    netfilter: stack.netfilter,
     nodeState,
     sources,
     peers,

@@ -56,6 +56,8 @@ export interface NodeStack {
   readonly nftables: Nftables;
   /** A second handle for the target alone: it works off the main thread. */
   readonly ownTables: Nftables;
+  /** Reads counters of nftables. */
+  readonly netfilter: NetlinkSocket;
   close(): Promise<void>;
 }
 
@@ -65,6 +67,7 @@ export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const ownTables = Nftables.open();
+  const netfilter = NetlinkSocket.open({ protocol: 'netfilter' });
   const target = new HostTarget(gateway);
   const wireGuard = new WireGuardTarget({ device: wireGuardDevice, socketFolder: WIREGUARD_SOCKETS });
   const close = async (): Promise<void> => {
@@ -72,9 +75,10 @@ export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
     links.socket.close();
     nftables.close();
     ownTables.close();
+    netfilter.close();
     ports.close();
   };
-  return { links, ports, target, wireGuard, nftables, ownTables, close };
+  return { links, ports, target, wireGuard, nftables, ownTables, netfilter, close };
 }
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;

@@ -3,6 +3,7 @@ import { parseIp } from '../../src/base/net/ip.ts';
 import { readCounters } from '../../src/netlink/nftables/nft-counters.ts';
 import { elementChanges, type NftElement, nftText, readElements } from '../../src/netlink/nftables/nft-elements.ts';
 import { Nftables } from '../../src/netlink/nftables/nftables.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { inside, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
 const services = { family: 'inet', table: 'seine', name: 'services' } as const;
@@ -55,18 +56,22 @@ it('changes elements, all or none', () =>
     expect(listed()).toEqual([element(1, 9090), element(3)]);
   }));
 
-it('reads the named counters of a table', () =>
+it('reads the named counters of a table, whatever the size of its sets', () =>
   withNftables((nft, lab) => {
-    expect(readCounters(nft, 'seine')).toEqual(new Map());
+    const socket = NetlinkSocket.open({ protocol: 'netfilter', namespace: lab.namespace });
+    expect(readCounters(socket, 'seine')).toEqual(new Map());
     nft.run('table inet seine { counter in { }\n counter out { }\n chain c { type filter hook input priority 0; counter name "in"; }\n }');
+    nft.run('table inet other { counter in { }\n quota q { 1 mbytes }\n }\ntable ip seine { counter third { }\n }');
+    nft.run(table + elementChanges(services, { remove: [], add: Array.from({ length: 5000 }, (_, index) => element(index)) }));
     inside(lab, 'ip', 'link', 'set', 'lo', 'up');
     inside(lab, 'ping', '-c', '2', '-q', '127.0.0.1');
-    expect(readCounters(nft, 'seine')).toEqual(
+    expect(readCounters(socket, 'seine')).toEqual(
       new Map([
         ['in', 4],
         ['out', 0],
       ]),
     );
+    socket.close();
   }));
 
 it("reports nft's error text", () =>

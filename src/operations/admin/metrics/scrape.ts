@@ -84,9 +84,7 @@ interface DatapathMetricsPort {
   readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
 }
 
-interface FirewallMetricsPort {
-  readonly nftables: GuardDropsPort['nftables'];
-}
+type FirewallMetricsPort = GuardDropsPort;
 
 interface PartMetricsPort {
   readonly nodeState: NodeState;

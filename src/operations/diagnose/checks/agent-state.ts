@@ -154,8 +154,8 @@ export function assessForged(packets: bigint): Finding {
 }
 
 /** Checks for packets with pods' addresses that arrived without a tunnel: they are dropped, and counted by nftables. */
-export function underlayForged({ nftables }: GuardDropsPort): Check {
-  return { name: 'underlay.forged', run: (_, tell) => tell.finding(assessUnderlayForged(readGuardDrops({ nftables }))) };
+export function underlayForged({ netfilter }: GuardDropsPort): Check {
+  return { name: 'underlay.forged', run: (_, tell) => tell.finding(assessUnderlayForged(readGuardDrops({ netfilter }))) };
 }
 
 export function assessUnderlayForged(drops: ReadonlyMap<string, number>): Finding {
