@@ -4,7 +4,7 @@ import { readCounters } from '../../../netlink/nftables/nft-counters.ts';
 import type { NetlinkSocket } from '../../../netlink/socket.ts';
 
 export interface GuardDropsPort {
-  /** Of protocol `netfilter`. */
+  /** Socket of protocol `netfilter`. */
   readonly netfilter: NetlinkSocket;
 }
 
