@@ -28,6 +28,7 @@ const larger: Readonly<Record<string, string>> = {
   'src/dataplane/compile/compile-firewall.ts compileFirewall': table,
   'src/dataplane/compile/compile-node.ts compileNode': table,
   'src/dataplane/pipeline/format.ts formatStep': cases,
+  'src/dataplane/switch-model/switch-model.ts step': cases,
   'src/nodes/local/node-environment.ts resolveEnvironment': table,
   'src/policy/flows/direction-flows.ts round': order,
   'src/policy/flows/inherited-rows.ts read': order,

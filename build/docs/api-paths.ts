@@ -25,6 +25,10 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'endpoints that a client gets, with reasons; `from` is a pod, `node` or `external`',
   },
   'GET /v1/explain/pod': { parameters: ['name'], does: 'network, history and problems of a pod' },
+  'GET /v1/trace': {
+    parameters: ['from', 'to', 'port', 'family', 'source-port', 'established'],
+    does: 'path of a packet through this node, hop by hop, by the installed flows and by those that the agent wants',
+  },
   'GET /v1/policy/pod': { parameters: ['name'], does: 'policies that isolate a pod, by direction' },
   'GET /v1/policy/explain': { parameters: ['from', 'to', 'port'], does: 'verdict on a connection, with the rules that decide' },
   'GET /v1/policy/policy': { parameters: ['name'], does: 'one policy as this node applies it' },

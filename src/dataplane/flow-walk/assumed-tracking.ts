@@ -145,6 +145,14 @@ export class AssumedConnections implements AssumedTracking {
     return report(packet, connection.original, bits | natBits, connection.mark);
   }
 
+  /** Returns the connections that are known, as after a reply. */
+  established(): readonly EstablishedConnection[] {
+    return [...this.#known].flatMap(([key, { connection, isReply }]) => {
+      const { original, reply, mark } = connection;
+      return isReply ? [] : [{ zone: Number(key.split(' ', 1)[0]), original, reply, mark }];
+    });
+  }
+
   #add(zone: number, connection: KnownConnection): void {
     this.#known.set(keyOf(zone, connection.original), { connection, isReply: false });
     this.#known.set(keyOf(zone, connection.reply), { connection, isReply: true });

@@ -5,7 +5,7 @@ import { actionsOf, described, type FlowSource, type InstalledFlow, selectFlow }
 import { PacketState, type WalkedFields } from './packet-state.ts';
 
 /** Visit of a packet to one table. */
-interface WalkHop {
+export interface WalkHop {
   readonly table: number;
   /** Flow that applied; absent if none matched. */
   readonly flow?: InstalledFlow;

@@ -11,6 +11,8 @@ export interface InstalledFlow {
   readonly cookie: bigint;
   readonly match: Uint8Array;
   readonly instructions: Uint8Array;
+  /** Packets that the flow has counted, if known. */
+  readonly packets?: bigint;
 }
 
 /** Flows and groups of a bridge. */

@@ -1,3 +1,4 @@
+import type { ConnectionPolicyView } from '../../api/policy.ts';
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
@@ -64,6 +65,16 @@ export async function onePolicy({ running, sources, turns }: PolicyPort, query: 
   const policy = sources.networkPolicies.replica.get(name);
   if (!policy) throw new SeineError('INVALID_INPUT', `no policy is known by the name ${JSON.stringify(name)}`);
   return json(await onePolicyView(inForce(node), { policy, ...common }));
+}
+
+/** Returns how policies decide a traced connection; undefined if neither end is a pod of this node, or the protocol has no ports. */
+export function tracedPolicy(port: PolicyPort, from: string, to: string, asked: string): ConnectionPolicyView | undefined {
+  const node = port.running();
+  const [source, destination] = [partyOf(port, node, from), partyOf(port, node, to)];
+  if (!source.local && !destination.local) return undefined;
+  const wanted = /^\d+\/(?:TCP|UDP|SCTP)$/.test(asked) ? portOf(asked) : undefined;
+  const { denied } = node.environment;
+  return explainConnection(node.policy, { from: source, to: destination, ...(wanted && { port: wanted }), ...(denied && { denied }) });
 }
 
 /** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`; the port is optional. @throws SeineError `INVALID_INPUT` */

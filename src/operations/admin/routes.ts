@@ -1,5 +1,6 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
+import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
 import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
@@ -29,7 +30,7 @@ import type { CallersPort } from './metrics-by-tls.ts';
 import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
 import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
 import type { PolicyPackets, PolicyPacketsPort } from './policy-packets.ts';
-import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
+import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation, tracedPolicy } from './policy-routes.ts';
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
 import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
@@ -44,6 +45,7 @@ export type AgentPorts = StatusPort &
   PodExplanationPort &
   ServiceExplanationPort &
   PolicyPort &
+  Omit<TracePort, 'policyOf'> &
   PolicyEvidencePort &
   PolicyCountersPort &
   PolicyPacketsPort &
@@ -108,6 +110,8 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/routes': (query, signal) => routes(agent, query, signal),
     '/v1/explain/service': (query, signal) => serviceExplanation(agent, query, signal),
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
+    '/v1/trace': async (query, signal) =>
+      json(await tracedNode({ ...agent, policyOf: (...ends) => tracedPolicy(agent, ...ends) }, query, signal)),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),
     '/v1/policy/policy': (query) => onePolicy(agent, query),

@@ -122,6 +122,11 @@ export class NodeReader {
     return row && { ofPort: row.ofport, error: row.error };
   }
 
+  /** Names of tables and ports, and the owner of each cookie, for texts about flows. */
+  async flowWords(): Promise<BridgeViewContext['words']> {
+    return (await this.#context()).words;
+  }
+
   async ownersByCookie(): Promise<ReadonlyMap<bigint, string>> {
     return await ownersByCookie(this.#sources.nodeState.bridge.owners(), this.#sources.turns);
   }

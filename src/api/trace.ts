@@ -1,0 +1,93 @@
+import type { ConnectionPolicyView } from './policy.ts';
+
+/** Path of one packet through a node. */
+export interface NodeTrace {
+  readonly node: string;
+  /** One for each address family that both ends have. */
+  readonly traces: readonly FamilyTrace[];
+}
+
+export interface FamilyTrace {
+  readonly family: 'ipv4' | 'ipv6';
+  /** The packet as it enters the bridge. */
+  readonly packet: TracedPacket;
+  /** Name of the sender and of the receiver, as far as this node knows them. */
+  readonly from: string;
+  readonly to: string;
+  /** Assumption about connection tracking. */
+  readonly connection: 'new' | 'established';
+  /** Paths on the bridge. There are several if the choice of an endpoint makes a difference. */
+  readonly paths: readonly TracePath[];
+  /** Number of endpoints whose paths were not computed. */
+  readonly moreEndpoints: number;
+  /** Time to read the bridge (ms). */
+  readonly milliseconds: number;
+}
+
+export interface TracedPacket {
+  readonly protocol: string;
+  readonly source: string;
+  readonly sourcePort?: number;
+  readonly destination: string;
+  readonly destinationPort?: number;
+  readonly ttl: number;
+  /** Outer addresses, in the tunnel. */
+  readonly tunnel?: { readonly source: string; readonly destination: string };
+}
+
+export interface TracePath {
+  /** Endpoints that give this path, `address:port`; empty if no Service translates the packet. */
+  readonly endpoints: readonly string[];
+  readonly hops: readonly TraceHop[];
+  /** Result of the flows that are installed in OVS. */
+  readonly bridge: TraceOutcome;
+  /** Result of the flows that the agent wants. */
+  readonly desired: TraceOutcome;
+  /** Decision of policies, as far as this node decides; absent if neither end is a pod of this node. */
+  readonly policy?: ConnectionPolicyView;
+  /** First hop at which these differ. */
+  readonly difference?: TraceDifference;
+}
+
+/** Visit to one table. */
+export interface TraceHop {
+  readonly table: string;
+  /** Sentence about it; empty if the table only passes the packet on. */
+  readonly text: string;
+  /** Flow that applied, in the syntax of ovs-ofctl; null if none matched. */
+  readonly flow: string | null;
+  readonly owner: string | null;
+}
+
+export interface TraceOutcome {
+  /**
+   * `pod`: delivered to a pod of this node. `tunnel`: sent to another node. `node`: given to the node's kernel, which routes it on.
+   * `answered`: given to the agent, which answers the sender. `unreadable`: a flow cannot be interpreted.
+   */
+  readonly what: 'pod' | 'tunnel' | 'node' | 'answered' | 'dropped' | 'unreadable';
+  /** Pod, node, or reason. */
+  readonly to: string;
+  /** The packet as it leaves. */
+  readonly packet: TracedPacket;
+  /** Where and why a packet ended. */
+  readonly drop?: TraceDrop;
+}
+
+export interface TraceDrop {
+  readonly table: string;
+  /** Name of the drop, as `seinectl drops` lists it. */
+  readonly name: string;
+  readonly message: string;
+  readonly cause: string;
+  readonly remedy: string;
+  /** Number of packets that the flow of the drop has counted; null if unknown. */
+  readonly packets: string | null;
+}
+
+/** Hop at which the installed flows do not do what the agent wants. */
+export interface TraceDifference {
+  readonly table: string;
+  readonly desired: string | null;
+  readonly bridge: string | null;
+  readonly owner: string | null;
+}

@@ -1,0 +1,176 @@
+import type { ConnectionPolicyView } from '../../api/policy.ts';
+import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import type { InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
+import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import type { Service } from '../../kubernetes/resources/service.ts';
+import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
+import { printFlow } from '../../openflow/text/flow-text.ts';
+import type { Ipam } from '../../pods/ipam/ipam.ts';
+import { type Lease, podName } from '../../pods/ipam/lease.ts';
+import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import type { HopNames } from './hop-text.ts';
+import { DesiredFlows, FlowsInSwitch } from './trace-flows.ts';
+import { packetOf, tracedPacket } from './trace-packet.ts';
+import { type TraceNode, tracePaths } from './trace-paths.ts';
+import { type TraceNames, type TraceQuestion, traceQuestion } from './trace-question.ts';
+
+interface TracedParts {
+  readonly ipam: Pick<Ipam, 'leases'>;
+  readonly environment: NodeEnvironment;
+}
+
+export interface TracePort {
+  readonly config: { readonly nodeName: string };
+  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpGroups'>;
+  readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
+  readonly reader: Pick<NodeReader, 'interfaceState' | 'flowWords'>;
+  readonly peers: Pick<PeerSource, 'get' | 'peers'>;
+  readonly sources: {
+    readonly policyPods: {
+      readonly replica: { get(key: string): PolicyPod | undefined; entries(): Iterable<readonly [string, PolicyPod]> };
+    };
+    readonly services: { readonly replica: { get(key: string): Service | undefined } };
+  };
+  /** Explains the decision of policies. @param port `80/TCP`, or another protocol without ports */
+  readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => TracedParts;
+}
+
+/** Reading of a bridge for one trace at a time: it takes OVS up to half a second. */
+const running = new WeakSet<object>();
+
+/**
+ * Traces a packet through this node: `?from=…&to=…`, and `port`, `family`, `source-port`, `established`.
+ *
+ * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` if OVS is not connected, or during another trace
+ */
+export async function tracedNode(port: TracePort, query: URLSearchParams, signal: AbortSignal): Promise<NodeTrace> {
+  const { environment, ipam } = port.running();
+  const leases = ipam.leases();
+  const question = traceQuestion(query, namesOf(port, environment, leases));
+  if (running.has(port.openflow)) throw new SeineError('UNAVAILABLE', 'another trace is running on this node; repeat the command');
+  running.add(port.openflow);
+  try {
+    const node = await traceNodeOf(port, environment, leases, signal);
+    const traces: FamilyTrace[] = [];
+    for (const family of question.families)
+      traces.push(withPolicy(port, node, await traceOf(node, question, family, { environment, leases })));
+    return { node: port.config.nodeName, traces };
+  } finally {
+    running.delete(port.openflow);
+  }
+}
+
+async function traceOf(
+  node: TraceNode,
+  question: TraceQuestion,
+  family: Family,
+  { environment, leases }: { readonly environment: NodeEnvironment; readonly leases: readonly Lease[] },
+): Promise<FamilyTrace> {
+  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
+  const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
+  const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
+  const startedMs = performance.now();
+  const { paths, moreEndpoints } = await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
+  return {
+    family,
+    packet: tracedPacket(PacketState.of(packet)),
+    from: question.from.name,
+    to: question.to.name,
+    connection: question.isEstablished ? 'established' : 'new',
+    paths,
+    moreEndpoints,
+    milliseconds: Math.round(performance.now() - startedMs),
+  };
+}
+
+/** Adds the decision of policies about each path: about the endpoint, where a Service translates the packet. */
+function withPolicy({ policyOf }: TracePort, { names }: TraceNode, trace: FamilyTrace): FamilyTrace {
+  const nameAt = (address: string): string => names.podAt(address) ?? address;
+  const policyFor = ({ source }: TracedPacket, { destination, destinationPort, protocol }: TracedPacket) =>
+    policyOf(nameAt(source), nameAt(destination), destinationPort === undefined ? protocol : `${destinationPort}/${protocol}`);
+  const paths = trace.paths.map((path): TracePath => {
+    const policy = policyFor(trace.packet, path.bridge.packet);
+    if (!policy) return path;
+    // A pod's name stands for its addresses of both families.
+    const ends = policy.ends.filter(({ from }) => parseIp(from).family === trace.family);
+    return { ...path, policy: { ...policy, ends } };
+  });
+  return { ...trace, paths };
+}
+
+function addressOf(addresses: readonly Ip[], family: Family): Ip {
+  const found = addresses.find((each) => each.family === family);
+  if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
+  return found;
+}
+
+function namesOf({ config, peers, sources, reader }: TracePort, environment: NodeEnvironment, leases: readonly Lease[]): TraceNames {
+  return {
+    node: config.nodeName,
+    leases,
+    environment,
+    portOf: ({ attached }) => (attached ? reader.interfaceState(attached.hostIfName)?.ofPort : undefined),
+    podElsewhere: (name) => sources.policyPods.replica.get(name),
+    service: (name) => sources.services.replica.get(name),
+    peer: (name) => peers.get(name),
+  };
+}
+
+async function traceNodeOf(
+  port: TracePort,
+  environment: NodeEnvironment,
+  leases: readonly Lease[],
+  signal: AbortSignal,
+): Promise<TraceNode> {
+  const { openflow, nodeState, reader } = port;
+  const words = await reader.flowWords();
+  return {
+    bridge: new FlowsInSwitch(openflow, signal),
+    desired: new DesiredFlows(nodeState.bridge),
+    names: hopNames(port, environment, leases, words.ownerOf),
+    gateway: environment.gateway.ofPort,
+    tunnel: environment.tunnel.ofPort,
+    flowText: (flow: InstalledFlow) => printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, words.names),
+  };
+}
+
+function hopNames(
+  { reader, peers, sources }: TracePort,
+  { gateway, tunnel }: NodeEnvironment,
+  leases: readonly Lease[],
+  owner: HopNames['owner'],
+): HopNames {
+  const byPort = new Map<number, string>([
+    [gateway.ofPort, 'the node, through its gateway'],
+    [tunnel.ofPort, 'the tunnel'],
+  ]);
+  const byAddress = new Map<string, string>();
+  for (const lease of leases.filter(({ state }) => state === 'allocated')) {
+    const number = lease.attached && reader.interfaceState(lease.attached.hostIfName)?.ofPort;
+    if (number !== undefined) byPort.set(number, `pod ${podName(lease)}`);
+    for (const { ip } of lease.addresses) byAddress.set(ip.text, podName(lease));
+  }
+  const byTunnel = new Map<string, string>();
+  for (const { name, transport } of peers.peers() as Iterable<Peer>)
+    for (const address of Object.values(transport)) byTunnel.set(parseIp(address).text, name);
+  return {
+    port: (number) => byPort.get(number) ?? `port ${number}`,
+    peerAt: (address) => byTunnel.get(address),
+    podAt: (address) => byAddress.get(address) ?? podOfCluster(sources.policyPods.replica.entries(), address),
+    owner,
+    tunnelType: { geneve: 'Geneve', vxlan: 'VXLAN', gre: 'GRE' }[tunnel.type],
+  };
+}
+
+function podOfCluster(pods: Iterable<readonly [string, PolicyPod]>, address: string): string | undefined {
+  for (const [, { namespace, name, podIps }] of pods) if (podIps.includes(address)) return `${namespace}/${name}`;
+  return undefined;
+}

@@ -1,0 +1,202 @@
+import type { NodeTrace } from '../../api/trace.ts';
+import { seineVersion } from '../../api/version.ts';
+import { LoopTurns } from '../../base/async/loop-turns.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { isIp, parseIp } from '../../base/net/ip.ts';
+import { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import {
+  type ForwardedObjects,
+  meaningOf,
+  type ServedObject,
+  type SliceObject,
+} from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type {
+  ClusterNetworkPolicyObject,
+  NamespaceObject,
+  NetworkPolicyObject,
+  NodeObject,
+  PodObject,
+} from '../../policy/verify/reference/objects.ts';
+import { type AgentPod, findAgents } from '../cluster/agents.ts';
+import { type ProcessVariables, usersAccess } from '../cluster/kubeconfig.ts';
+import { askAgents } from '../cluster/query-agent.ts';
+import { safeText } from '../escape.ts';
+import type { Terminal } from '../terminal.ts';
+import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
+import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholePath, type WholeTrace } from './whole-trace.ts';
+
+/** Time limit of one agent (ms). */
+const AGENT_TIMEOUT_MS = 30_000;
+/** Time limit for all objects (ms). */
+const OBJECTS_TIMEOUT_MS = 120_000;
+
+type ForwardedLists = { -readonly [L in keyof ForwardedObjects]-?: unknown[] };
+
+/** Traces with the agents of all nodes on the path, and compares with the objects in the API server. @returns the exit code */
+export async function traceCluster(question: NodeQuestion, flags: TraceFlags, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  try {
+    return await traced(question, flags, terminal, env);
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'seinectl trace');
+    if (error.code === 'INVARIANT') throw error;
+    const cause = error.cause instanceof Error && error.code === 'INVALID_INPUT' ? `: ${error.cause.message}` : '';
+    terminal.remark(safeText(`seinectl: ${error.rawMessage}${cause}${rightsHint(error)}`));
+    return error.code === 'INVALID_INPUT' ? traceExitCodes.usage : traceExitCodes.incomplete;
+  }
+}
+
+function rightsHint({ code }: SeineError): string {
+  return code === 'REFUSED'
+    ? '; the command needs the rights to list pods, nodes, namespaces, services, endpointslices and policies, and to create pods/exec in the namespace of the agents'
+    : '';
+}
+
+async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  const access = usersAccess(flags, env);
+  const userAgent = `seinectl/${seineVersion}`;
+  const http = new KubeHttp(access, userAgent);
+  const signal = AbortSignal.timeout(OBJECTS_TIMEOUT_MS);
+  try {
+    const { pods } = await findAgents(http, flags.namespace, undefined, signal);
+    const exec = new PodExec(access, userAgent);
+    const ask = (node: string, asked: NodeQuestion): Promise<TraceAnswer> => askNode(exec, pods, node, asked, signal);
+    const read = async () => {
+      const objects = await readForwarded(http, signal);
+      const first = await ask(firstNode(objects, pods, question), question);
+      if ('silent' in first) throw unanswered(first.silent);
+      const traces = await followTrace(first.said, ask);
+      return { traces, meanings: traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path))) };
+    };
+    const { traces, meanings } = await unlessPassing(read, (each) => exitCodeOf(each.traces, each.meanings));
+    return report(traces, meanings, flags.output, terminal);
+  } finally {
+    http.close();
+  }
+}
+
+/** An invalid question and an agent that does not answer have different exit codes. */
+function unanswered(reason: string): SeineError {
+  return new SeineError(/^(?:from|to|port|family|source-port): /.test(reason) ? 'INVALID_INPUT' : 'UNAVAILABLE', reason);
+}
+
+/** Reads every object that decides about packets. */
+async function readForwarded(http: KubeHttp, signal: AbortSignal): Promise<ForwardedObjects> {
+  const reading = { http, turns: new LoopTurns(10) };
+  const objects: ForwardedLists = {
+    namespaces: [],
+    pods: [],
+    nodes: [],
+    networkPolicies: [],
+    clusterNetworkPolicies: [],
+    services: [],
+    slices: [],
+  };
+  const unchanged = (raw: unknown): unknown => raw;
+  const served = { kind: 'Service', path: '/api/v1/services', project: unchanged };
+  const slices = { kind: 'EndpointSlice', path: '/apis/discovery.k8s.io/v1/endpointslices', project: unchanged };
+  const optional = { ...reading, http: clusterPolicyListApi(http) };
+  for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal)) objects.clusterNetworkPolicies.push(object);
+  for (const [kind, resource] of Object.entries({ ...policyEvidence, services: served, slices }))
+    for await (const object of listObjects<unknown>(reading, resource, signal)) objects[kind as keyof ForwardedLists].push(object);
+  return {
+    namespaces: objects.namespaces as NamespaceObject[],
+    pods: objects.pods as PodObject[],
+    nodes: objects.nodes as NodeObject[],
+    networkPolicies: objects.networkPolicies as NetworkPolicyObject[],
+    clusterNetworkPolicies: objects.clusterNetworkPolicies as ClusterNetworkPolicyObject[],
+    services: objects.services as ServedObject[],
+    slices: objects.slices as SliceObject[],
+  };
+}
+
+/** Node that the packet enters first. A packet from outside enters at the node of its receiver, or at any. */
+function firstNode(objects: ForwardedObjects, agents: readonly AgentPod[], { from, to }: NodeQuestion): string {
+  const node = nodeNamed(objects, from) ?? nodeNamed(objects, to) ?? agents[0]?.node;
+  if (node === undefined) throw new SeineError('UNAVAILABLE', 'there is no agent in this namespace');
+  return node;
+}
+
+function nodeNamed({ pods }: ForwardedObjects, name: string): string | undefined {
+  const [, node] = /^node:(.+)$/.exec(name) ?? [];
+  if (node !== undefined) return node;
+  const ip = isIp(name) ? parseIp(name).text : undefined;
+  const pod = pods.find(({ metadata, status }) =>
+    ip === undefined
+      ? `${metadata.namespace}/${metadata.name}` === name
+      : (status.podIPs ?? []).some((each) => isIp(each.ip) && parseIp(each.ip).text === ip),
+  );
+  return pod?.spec.nodeName;
+}
+
+async function askNode(
+  exec: PodExec,
+  agents: readonly AgentPod[],
+  node: string,
+  question: NodeQuestion,
+  signal: AbortSignal,
+): Promise<TraceAnswer> {
+  const pods = agents.filter((agent) => agent.node === node);
+  if (pods.length === 0) return { silent: `${node} has no agent in this namespace` };
+  const [reply] = await askAgents<NodeTrace>(
+    exec,
+    pods.slice(0, 1),
+    {
+      command: commandOf(question),
+      understand: nodeTraceOf,
+      timeoutMs: AGENT_TIMEOUT_MS,
+      parallel: 1,
+      progress: () => undefined,
+    },
+    signal,
+  );
+  if (!reply) return { silent: 'no answer' };
+  return 'said' in reply ? { said: reply.said } : { silent: reply.silent.replace(/^seinectl ended with \d+: (?:seinectl: )?/, '') };
+}
+
+function commandOf({ from, to, port, family, established, 'source-port': sourcePort }: NodeQuestion): readonly string[] {
+  return [
+    ...['seinectl', 'trace', '--raw'],
+    ...(family === undefined ? [] : ['--family', family]),
+    ...(sourcePort === undefined ? [] : ['--source-port', sourcePort]),
+    ...(established ? ['--established'] : []),
+    ...['--', from, to],
+    ...(port === undefined ? [] : [port]),
+  ];
+}
+
+/** @throws SeineError `PROTOCOL` for an answer of another form */
+function nodeTraceOf(stdout: string): NodeTrace {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(stdout);
+  } catch (cause) {
+    throw new SeineError('PROTOCOL', 'the answer is not JSON', { cause });
+  }
+  const isTrace = typeof answer === 'object' && answer !== null && 'traces' in answer && Array.isArray(answer.traces);
+  if (!isTrace) throw new SeineError('PROTOCOL', 'the answer is not a trace: the agent may be older than this seinectl');
+  return answer as NodeTrace;
+}
+
+/** TraceVerdict of the API objects about a path; undefined where they do not decide. */
+function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpoints }: WholePath): PathMeaning | undefined {
+  const { packet, node } = trace;
+  if (trace.connection === 'established') return undefined;
+  const [endpoint] = endpoints;
+  const [, address = '', port = ''] = /^(.*):(\d+)$/.exec(endpoint ?? '') ?? [];
+  const { verdict, why, by } = meaningOf(
+    objects,
+    {
+      source: packet.source,
+      destination: packet.destination,
+      protocol: packet.protocol,
+      node,
+      ...(packet.destinationPort !== undefined && { port: packet.destinationPort }),
+    },
+    endpoint === undefined ? undefined : { address, port: Number(port) },
+  );
+  return { verdict, why: by.length > 0 ? `${why}: ${by.join(', ')}` : why };
+}

@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
+import type { FamilyTrace, NodeTrace, TraceOutcome, TracePath } from '../../api/trace.ts';
+import { run } from '../program.ts';
+import { traceLines } from './trace-lines.ts';
+import { exitCodeOf } from './trace-report.ts';
+import { followTrace, type NodeQuestion } from './whole-trace.ts';
+
+const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
+const delivered: TraceOutcome = { what: 'pod', to: 'pod shop/db-0', packet };
+const drop = { table: 'route', name: 'route.none', message: 'No pod has it', cause: 'The pod is gone', remedy: 'Look', packets: '3' };
+const dropped: TraceOutcome = { what: 'dropped', to: 'route.none', packet, drop };
+const tunnelled: TraceOutcome = { what: 'tunnel', to: 'node-2', packet };
+
+function path(bridge: TraceOutcome, more: Partial<TracePath> = {}): TracePath {
+  return { endpoints: [], hops: [{ table: 'classify', text: 'arrives', flow: null, owner: null }], bridge, desired: bridge, ...more };
+}
+
+function answer(node: string, ...paths: readonly TracePath[]): NodeTrace {
+  const trace: FamilyTrace = {
+    family: 'ipv4',
+    packet,
+    from: 'shop/web-0',
+    to: 'shop/db-0',
+    connection: 'new',
+    paths,
+    moreEndpoints: 0,
+    milliseconds: 5,
+  };
+  return { node, traces: [trace] };
+}
+
+let folder = '';
+let server: Server | undefined;
+let said: NodeTrace | string = answer('node-1', path(delivered));
+let asked: string[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
+  asked = [];
+  server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    response.writeHead(typeof said === 'string' ? 400 : 200).end(typeof said === 'string' ? said : JSON.stringify(said));
+  });
+  await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => server?.close(resolve));
+  rmSync(folder, { recursive: true });
+});
+
+async function trace(...args: readonly string[]) {
+  const { terminal, out, err } = recordingTerminal();
+  const code = await run(['--socket', join(folder, 'agent.sock'), 'trace', ...args], terminal, Readable.from([]));
+  return { code, lines: out, remarks: err };
+}
+
+it('asks the agent of the node, and prints verdict, hops and the three verdicts', async () => {
+  said = answer('node-1', path(delivered));
+  const { code, lines } = await trace('shop/web-0', 'shop/db-0', '80', '--family', 'ipv4', '--established');
+  expect(asked).toEqual(['/v1/trace?from=shop%2Fweb-0&to=shop%2Fdb-0&port=80&family=ipv4&established=true']);
+  expect(lines[0]).toContain('ALLOWED  shop/web-0 (10.0.0.5, node-1) -> shop/db-0 10.0.1.5 80/TCP');
+  expect(lines.join('\n')).toContain('Delivered to pod shop/db-0 on node-1.');
+  expect(lines.at(-1)).toContain('desired allowed (pod shop/db-0) · bridge allowed (pod shop/db-0)');
+  expect(code).toBe(0);
+});
+
+it('names a drop with cause and remedy', async () => {
+  said = answer('node-1', path(dropped));
+  const { code, lines } = await trace('shop/web-0', '10.0.1.5', '80');
+  expect(lines.join('\n')).toMatch(
+    /DENIED[\s\S]*Dropped in route on node-1 \(route\.none\); 3 such packets so far: No pod has it\.\n {4}Usual cause: The pod is gone\.\n {4}What to do: Look\./,
+  );
+  expect(code).toBe(1);
+});
+
+it('an agent that names a wrong field gives exit code 2', async () => {
+  said = '[INVALID_INPUT] port: "x" is not of the form 80';
+  const { code, remarks } = await trace('shop/web-0', 'shop/db-0', 'x');
+  expect(remarks).toEqual(['seinectl: port: "x" is not of the form 80']);
+  expect(code).toBe(2);
+});
+
+it('tells what to run where the packet leaves for another node', async () => {
+  said = answer('node-1', path(tunnelled));
+  const { code, lines } = await trace('shop/web-0', 'shop/db-0', '80');
+  expect(lines.join('\n')).toContain('seinectl trace tunnel:node-1/10.0.0.5 10.0.1.5 80/TCP --family ipv4');
+  expect(code).toBe(3);
+});
+
+it('prints JSON', async () => {
+  said = answer('node-1', path(delivered));
+  const { lines } = await trace('shop/web-0', 'shop/db-0', '80', '-o', 'json');
+  expect(JSON.parse(lines.join('\n'))).toMatchObject({ traces: [{ family: 'ipv4', paths: [{ verdict: 'allowed' }], meanings: [] }] });
+});
+
+it('follows a packet to the next node, which gets its tunnel as the sender', async () => {
+  const questions: NodeQuestion[] = [];
+  const traces = await followTrace(answer('node-1', path(tunnelled)), (node, question) => {
+    questions.push(question);
+    return Promise.resolve({ said: answer(node, path(delivered)) });
+  });
+  expect(questions).toEqual([{ from: 'tunnel:node-1/10.0.0.5', to: '10.0.1.5', family: 'ipv4', port: '80/TCP', 'source-port': '40000' }]);
+  expect(traces[0]?.paths[0]).toMatchObject({ verdict: 'allowed', segments: [{ node: 'node-1' }, { node: 'node-2' }] });
+  expect(exitCodeOf(traces, [])).toBe(0);
+});
+
+it('ends a loop of nodes', async () => {
+  const traces = await followTrace(answer('node-1', path(tunnelled)), (node) => Promise.resolve({ said: answer(node, path(tunnelled)) }));
+  expect(traces[0]?.paths[0]?.missing?.reason).toContain('loop');
+});
+
+it.each([
+  [
+    'the bridge lacks a flow',
+    path(dropped, { desired: delivered, difference: { table: 'route', desired: 'a', bridge: null, owner: null } }),
+    undefined,
+  ],
+  ['both are delivered, to different receivers', path({ ...delivered, what: 'node', to: 'the node' }, { desired: delivered }), undefined],
+  ['the objects specify another verdict', path(delivered), { verdict: 'denied', why: 'no rule allows it' } as const],
+])('gives exit code 4 if %s', async (_, each, meaning) => {
+  const traces = await followTrace(answer('node-1', each), () => Promise.resolve({ silent: 'away' }));
+  expect(exitCodeOf(traces, [[meaning]])).toBe(4);
+  const [whole] = traces;
+  if (!whole) throw new Error('no trace');
+  const lines = traceLines(whole, [meaning], false, recordingTerminal().terminal.room);
+  expect(lines.join('\n')).toMatch(meaning ? /meaning denied \(no rule allows it\)/ : /DIFFERS/);
+});

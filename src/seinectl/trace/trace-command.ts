@@ -1,0 +1,102 @@
+import { existsSync } from 'node:fs';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { NodeTrace } from '../../api/trace.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { type OutputForm, outputOption, print } from '../output.ts';
+import type { Terminal } from '../terminal.ts';
+import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
+
+interface TraceContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Called with the exit code. */
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
+}
+
+const help = `
+FROM: NAMESPACE/POD, node:NAME, outside[:ADDRESS], or ADDRESS
+TO:   NAMESPACE/POD, service:NAMESPACE/NAME, node:NAME, outside[:ADDRESS], or ADDRESS
+PORT: 80, 80/TCP, 53/UDP, 5000/SCTP, or icmp; without it an echo, or the only port of the Service
+
+Nothing is sent: the flows that are installed in OVS are interpreted, table by table. "desired" is the same with the flows that the agent
+wants, "meaning" is what the objects in the API server specify. On a node, as root, the command asks the agent of this node; elsewhere, or
+with --kubeconfig, the agents of all nodes on the path, and compares with the API server.
+
+Examples:
+  seinectl trace shop/web-0 service:shop/db 5432
+  seinectl trace shop/web-0 shop/db-0 53/UDP --family ipv6
+  seinectl trace outside:198.51.100.7 service:shop/web 80 -o wide
+  seinectl trace shop/db-0 outside icmp
+
+Exit codes:
+  0  allowed
+  1  denied
+  2  the command line is invalid, or a name is unknown
+  3  incomplete: an agent does not answer, or a flow cannot be read
+  4  what is specified, wanted and installed differs`;
+
+/** Adds `seinectl trace`. */
+export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
+  root
+    .command('trace')
+    .description('show the path of a packet through the nodes, the verdict, and who decided it')
+    .argument('<from>', 'sender')
+    .argument('<to>', 'receiver')
+    .argument('[port]', 'port and protocol')
+    .addOption(new Option('--family <family>', 'only this address family; default: those that both ends have').choices(['ipv4', 'ipv6']))
+    .option('--source-port <number>', 'port of the sender; default: 40000', portNumber)
+    .option('--established', 'a later packet of the connection, by assumption, instead of the first one')
+    .addOption(new Option('--raw').hideHelp())
+    .option('--node', 'only the part of this node, from its agent')
+    .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
+    .option('--context <name>', 'context of the kubeconfig; default: the current one')
+    .option('-n, --namespace <namespace>', 'where the agents are', 'seine-system')
+    .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
+    .addHelpText('after', help)
+    .action((from: string, to: string, port: string | undefined, flags: TraceFlags) => {
+      const question = questionOf(from, to, port, flags);
+      const isLocal = flags.node || (existsSync(agent().socketPath) && flags.kubeconfig === undefined && flags.context === undefined);
+      if (flags.raw) return exitWith(printAnswer(agent(), question, terminal));
+      if (isLocal) return exitWith(traceHere(agent(), question, flags.output, terminal));
+      // The client of the API is loaded on use: all other commands start faster without it.
+      return exitWith(import('./trace-cluster.ts').then(({ traceCluster }) => traceCluster(question, flags, terminal, env)));
+    });
+}
+
+function portNumber(text: string): string {
+  if (!/^\d{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 65_535) throw new InvalidArgumentError('not a port number');
+  return text;
+}
+
+function questionOf(from: string, to: string, port: string | undefined, flags: TraceFlags): NodeQuestion {
+  return {
+    from,
+    to,
+    ...(port !== undefined && { port }),
+    ...(flags.family && { family: flags.family }),
+    ...(flags.sourcePort !== undefined && { 'source-port': flags.sourcePort }),
+    ...(flags.established && { established: 'true' }),
+  };
+}
+
+/** Traces with the agent of this node alone. @returns the exit code */
+async function traceHere(agent: AgentClient, question: NodeQuestion, form: OutputForm, terminal: Terminal): Promise<number> {
+  const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ silent: restOf(node, rest) });
+  const read = async () => await followTrace(await askAgent(agent, question), elsewhere);
+  return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], form, terminal);
+}
+
+function restOf(node: string, { from, to, port = '', family = 'ipv4' }: NodeQuestion): string {
+  return `run there \`seinectl trace ${from} ${to} ${port} --family ${family}\`, or this command on a host with a kubeconfig (on ${node}, as root)`;
+}
+
+async function printAnswer(agent: AgentClient, question: NodeQuestion, terminal: Terminal): Promise<number> {
+  print(terminal, await askAgent(agent, question), 'json');
+  return traceExitCodes.allowed;
+}
+
+async function askAgent(agent: AgentClient, question: NodeQuestion): Promise<NodeTrace> {
+  return (await agent.json(`/v1/trace?${new URLSearchParams({ ...question })}`)) as NodeTrace;
+}

@@ -1,0 +1,116 @@
+import type { TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import type { Room } from '../table.ts';
+import { decidedEnds, differsInResult, type PathMeaning, type TraceVerdict, type WholePath, type WholeTrace } from './whole-trace.ts';
+
+const verdictWords = { allowed: 'ALLOWED', denied: 'DENIED', unknown: 'UNKNOWN' } as const satisfies Record<TraceVerdict, string>;
+const tones = { allowed: 'good', denied: 'bad', unknown: 'warning' } as const;
+const answers: Readonly<Record<string, string>> = {
+  noEndpoint: 'The agent refuses the connection: the Service has no endpoint for this client',
+  unservedPort: 'The agent refuses the connection: no Service has this address and port',
+  refused: 'The agent refuses the connection, because policy denies it',
+  halfOpen: 'The agent decides about the half-open connection',
+  timeExceeded: 'The agent reports to the sender that the TTL ended',
+  untranslated: 'The agent repeats the packet: no free source port was found',
+};
+
+/** Lines of a trace, not escaped yet. @param isWide true to print tables without an effect, and flows */
+export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | undefined)[], isWide: boolean, { paint }: Room): string[] {
+  return trace.paths.flatMap((path, at) => {
+    const differs = differsInResult(path);
+    const tone = differs ? 'bad' : tones[path.verdict];
+    const word = differs ? 'DIFFERS' : verdictWords[path.verdict];
+    return [
+      `${paint(tone, word)}  ${endsText(trace, path)}`,
+      ...path.segments.flatMap((segment) => segmentLines(segment, isWide)),
+      ...path.segments.flatMap((segment) => outcomeLines(segment.bridge, segment.node)),
+      ...path.segments.flatMap(policyLines),
+      ...path.segments.flatMap(differenceLines),
+      ...(path.missing ? [`  The part of ${path.missing.node} is unknown: ${path.missing.reason}`] : []),
+      ...(at === 0 && trace.moreEndpoints > 0 ? [`  ${trace.moreEndpoints} more endpoints were not traced`] : []),
+      `  ${verdictsText(path, meanings[at])}`,
+    ];
+  });
+}
+
+function endsText({ from, to, packet, node, connection }: WholeTrace, { endpoints }: WholePath): string {
+  const target = `${to} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
+  const first = endpoints.slice(0, 3).join(', ');
+  const more = endpoints.length > 3 ? ` and ${endpoints.length - 3} more with the same result` : '';
+  const established = connection === 'established' ? ', a packet of a connection that is assumed to be established' : '';
+  return `${from} (${packet.source}, ${node}) -> ${target}${endpoints.length > 0 ? ` -> ${first}${more}` : ''}${established}`;
+}
+
+function portText({ destinationPort, protocol }: TracedPacket): string {
+  return destinationPort === undefined ? `${protocol} echo` : `${destinationPort}/${protocol}`;
+}
+
+function segmentLines({ node, hops }: WholePath['segments'][number], isWide: boolean): string[] {
+  const shown = hops.filter(({ text }) => isWide || text !== '');
+  const width = Math.max(...shown.map(({ table }) => table.length), 0);
+  const nodeWidth = node.length;
+  return shown.flatMap(({ table, text, flow, owner }, at) => {
+    const left = at === 0 ? node : ' '.repeat(nodeWidth);
+    const line = `  ${left}  ${table.padEnd(width)}  ${text || (flow === null ? 'no flow matches' : 'passes')}`.trimEnd();
+    return isWide && flow !== null ? [line, `  ${' '.repeat(nodeWidth)}    ${flow}${owner === null ? '' : `  (${owner})`}`] : [line];
+  });
+}
+
+function outcomeLines({ what, to, drop }: TraceOutcome, node: string): string[] {
+  switch (what) {
+    case 'pod':
+      return [`  Delivered to ${to} on ${node}.`];
+    case 'node':
+      return [`  Given to the kernel of ${node}, which routes it on: its firewall and routes are not part of this trace.`];
+    case 'tunnel':
+      return [];
+    case 'unreadable':
+      return [`  A flow on ${node} cannot be read: ${to}.`];
+    case 'answered':
+      return [`  ${answers[to] ?? `Given to the agent (${to})`} (${drop?.name ?? to}, table ${drop?.table}) on ${node}.`];
+    case 'dropped':
+      return drop ? dropLines(drop, node) : [`  Dropped on ${node}.`];
+  }
+}
+
+function dropLines({ table, name, message, cause, remedy, packets }: NonNullable<TraceOutcome['drop']>, node: string): string[] {
+  return [
+    `  Dropped in ${table} on ${node} (${name})${packets === null ? '' : `; ${packets} such packets so far`}: ${message}.`,
+    `    Usual cause: ${cause}.`,
+    `    What to do: ${remedy}.`,
+  ];
+}
+
+function policyLines({ policy }: WholePath['segments'][number]): string[] {
+  return decidedEnds(policy).map(({ direction, pod, verdict, by, why, change }) => {
+    const names = by.join(', ');
+    if (verdict === 'allow') return `  Policy: ${direction} of ${pod} is allowed by ${names}.`;
+    return `  Policy: ${direction} of ${pod} is denied: ${why}${names === '' ? '' : `; isolated by ${names}`}. To allow it: ${change}.`;
+  });
+}
+
+function differenceLines({ difference, node }: WholePath['segments'][number]): string[] {
+  if (!difference) return [];
+  const { table, desired, bridge, owner } = difference;
+  return [
+    `  The bridge of ${node} does not have the flows that the agent wants, first in table ${table}${owner === null ? '' : ` (${owner})`}:`,
+    `    wanted   ${desired ?? 'no flow'}`,
+    `    present  ${bridge ?? 'no flow'}`,
+    '    Another program changed flows, OVS refused one, or a change is in progress. The agent repairs it unless repair is paused:',
+    `    \`seinectl diff\` and \`seinectl status\` on ${node}.`,
+  ];
+}
+
+function verdictsText({ desired, bridge, segments }: WholePath, meaning: PathMeaning | undefined): string {
+  const tables = segments.reduce((sum, { hops }) => sum + hops.length, 0);
+  const milliseconds = segments.reduce((sum, segment) => sum + segment.milliseconds, 0);
+  const specified = meaning ? `${meaning.verdict} (${meaning.why})` : 'not asked';
+  const results = ['desired', 'bridge'] as const;
+  const [wanted, installed] = results.map(
+    (which) => `${{ desired, bridge }[which]} (${segments.map((each) => resultText(each[which])).join(', then ')})`,
+  );
+  return `meaning ${specified} · desired ${wanted} · bridge ${installed} · ${tables} tables in ${milliseconds} ms`;
+}
+
+function resultText({ what, to }: TraceOutcome): string {
+  return { pod: to, tunnel: `to ${to}`, node: 'to the node', answered: to, dropped: to, unreadable: 'unreadable' }[what];
+}

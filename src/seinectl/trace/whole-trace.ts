@@ -1,0 +1,130 @@
+import type { ConnectionPolicyView } from '../../api/policy.ts';
+import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
+
+/** Question for one node, as the query of `/v1/trace`. */
+export interface NodeQuestion {
+  readonly from: string;
+  readonly to: string;
+  readonly port?: string;
+  readonly family?: string;
+  readonly 'source-port'?: string;
+  readonly established?: 'true';
+}
+
+/** Answer of a node, or the reason why there is none. */
+export type TraceAnswer = { readonly said: NodeTrace } | { readonly silent: string };
+
+/** Part of a path on one node. */
+interface TraceSegment extends Pick<TracePath, 'hops' | 'bridge' | 'desired' | 'difference' | 'policy'> {
+  readonly node: string;
+  readonly milliseconds: number;
+}
+
+export type TraceVerdict = 'allowed' | 'denied' | 'unknown';
+
+/** TraceVerdict of the objects in the API server about a path. */
+export interface PathMeaning {
+  readonly verdict: TraceVerdict;
+  readonly why: string;
+}
+
+/** Way of a packet over all nodes that it passes. */
+export interface WholePath {
+  readonly verdict: TraceVerdict;
+  readonly endpoints: readonly string[];
+  readonly segments: readonly TraceSegment[];
+  readonly desired: TraceVerdict;
+  readonly bridge: TraceVerdict;
+  /** Node whose part is missing, and the reason. */
+  readonly missing?: { readonly node: string; readonly reason: string };
+}
+
+export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
+  readonly node: string;
+  readonly paths: readonly WholePath[];
+}
+
+/** Nodes that a packet may pass; more are a loop. */
+const NODES_MAX = 8;
+
+/**
+ * Traces a packet from one node to the next, as far as nodes answer.
+ *
+ * @param first answer of the first node
+ */
+export async function followTrace(
+  first: NodeTrace,
+  ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
+): Promise<readonly WholeTrace[]> {
+  return await Promise.all(
+    first.traces.map(async ({ paths, ...trace }) => ({
+      ...trace,
+      node: first.node,
+      paths: await Promise.all(paths.map(async (path) => await followPath(first.node, trace, path, ask))),
+    })),
+  );
+}
+
+async function followPath(
+  firstNode: string,
+  { family, connection, milliseconds }: Omit<FamilyTrace, 'paths'>,
+  firstPath: TracePath,
+  ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
+): Promise<WholePath> {
+  const segments: TraceSegment[] = [segmentOf(firstNode, firstPath, milliseconds)];
+  for (let last = segments[0]; last?.bridge.what === 'tunnel'; last = segments.at(-1)) {
+    const { to: node, packet } = last.bridge;
+    if (segments.length >= NODES_MAX) return whole(firstPath, segments, { node, reason: `more than ${NODES_MAX} nodes: a loop` });
+    const question = onwards(last.node, packet, family, connection);
+    const answer = await ask(node, question);
+    if ('silent' in answer) return whole(firstPath, segments, { node, reason: answer.silent });
+    const [trace] = answer.said.traces;
+    const path = trace?.paths[0];
+    if (!trace || !path) return whole(firstPath, segments, { node, reason: 'its answer has no path' });
+    segments.push(segmentOf(node, path, trace.milliseconds));
+  }
+  return whole(firstPath, segments);
+}
+
+function onwards(
+  from: string,
+  { source, sourcePort, destination, destinationPort, protocol }: TracedPacket,
+  family: string,
+  connection: string,
+): NodeQuestion {
+  return {
+    from: `tunnel:${from}/${source}`,
+    to: destination,
+    family,
+    port: destinationPort === undefined ? 'icmp' : `${destinationPort}/${protocol}`,
+    ...(sourcePort !== undefined && { 'source-port': String(sourcePort) }),
+    ...(connection === 'established' && { established: 'true' }),
+  };
+}
+
+function segmentOf(node: string, { hops, bridge, desired, difference, policy }: TracePath, milliseconds: number): TraceSegment {
+  return { node, hops, bridge, desired, milliseconds, ...(difference && { difference }), ...(policy && { policy }) };
+}
+
+function whole({ endpoints }: TracePath, segments: readonly TraceSegment[], missing?: WholePath['missing']): WholePath {
+  const [bridge, desired] = [verdictOf(segments, 'bridge'), verdictOf(segments, 'desired')];
+  return { verdict: bridge, endpoints, segments, bridge, desired, ...(missing && { missing }) };
+}
+
+/** Every node has to pass the packet on; the last one has to deliver it. */
+function verdictOf(segments: readonly TraceSegment[], which: 'bridge' | 'desired'): TraceVerdict {
+  const outcomes = segments.map((segment) => segment[which].what);
+  if (outcomes.some((what) => what === 'dropped' || what === 'answered')) return 'denied';
+  const last = outcomes.at(-1);
+  return last === 'pod' || last === 'node' ? 'allowed' : 'unknown';
+}
+
+/** Returns the ends of a connection that policies decide: of which a policy isolates the pod, or which is blocked. */
+export function decidedEnds(policy: ConnectionPolicyView | undefined): ConnectionPolicyView['ends'] {
+  return policy?.ends.filter(({ verdict, why }) => verdict === 'deny' || why === 'a rule allows it') ?? [];
+}
+
+/** Reports whether the installed flows and those that the agent wants have different results. */
+export function differsInResult({ segments }: WholePath): boolean {
+  return segments.some(({ bridge, desired }) => bridge.what !== desired.what || bridge.to !== desired.to);
+}
