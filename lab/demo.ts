@@ -32,6 +32,7 @@ interface DemoOptions extends RealOptions {
   readonly families: Family[];
   readonly subnets: number;
   readonly mode: TrafficMode;
+  readonly encryption?: 'wireguard';
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly json?: boolean;
@@ -48,6 +49,7 @@ const command = new Command('npm run demo --')
   .addOption(familiesOption('ipv4, ipv6 or both'))
   .option('--subnets <count>', '1 or 2 networks of nodes, with a router between them', wholeNumber, 1)
   .addOption(new Option('--mode <mode>', 'how nodes send to each other’s pods').choices(['encap', 'noEncap', 'hybrid']).default('encap'))
+  .addOption(new Option('--encryption <kind>', 'encryption between nodes').choices(['wireguard']))
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')

@@ -23,6 +23,7 @@ interface UpCommandOptions extends DirOption, RealOptions {
   readonly families: Family[];
   readonly subnets: number;
   readonly mode: TrafficMode;
+  readonly encryption?: 'wireguard';
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly podInterface?: PodInterfaceOption;
@@ -65,6 +66,9 @@ withDir(program.command('up').description('create a lab and wait until its nodes
   .addOption(familiesOption('ipv4, ipv6 or both; the first is the primary family of every pod'))
   .option('--subnets <count>', '1 or 2: with 2, every second node is in another network, behind a router', wholeNumber, 1)
   .addOption(new Option('--mode <mode>', 'how nodes send to each other’s pods').choices(['encap', 'noEncap', 'hybrid']).default('encap'))
+  .addOption(
+    new Option('--encryption <kind>', 'encryption between nodes; without the kernel module by wireguard-go').choices(['wireguard']),
+  )
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(
     new Option('--datapath <type>', 'datapath of Open vSwitch; "system" needs its kernel module')

@@ -39,7 +39,19 @@ const groups: Groups = {
     },
     'hybrid.directCIDRs': { meaning: 'addresses of nodes that are reached without a tunnel although a router is between', values: ranges },
     'hybrid.verifyDirect': 'pods use a way without a tunnel only while echoes on it are answered',
-    trafficEncryptionMode: { meaning: '`ipsec` and `wireGuard` are refused as not supported', values: '`none`' },
+    trafficEncryptionMode: {
+      meaning: '[encryption between nodes](encryption.md); `ipsec` is refused as not supported',
+      values: '`none`, `wireGuard`',
+    },
+    'wireGuard.port': 'UDP port of WireGuard, the same on every node',
+    'wireGuard.socketFolder': {
+      meaning: 'sockets of processes that serve WireGuard devices, for kernels without the module',
+      values: path,
+    },
+    'wireGuard.unencryptedPeers': {
+      meaning: 'packets for nodes without a key: dropped, or sent as without encryption while it is rolled out',
+      values: '`drop`, `allow`',
+    },
     tunnelType: { meaning: 'tunnel protocol, the same on every node', values: '`geneve`, `vxlan`, `gre`' },
     tunnelPort: 'UDP port of the tunnel; 0: the default of the protocol',
     tunnelCsum: 'checksums in the outer UDP or GRE header',

@@ -13,6 +13,7 @@ import { agentReadiness, writeAgentConfig } from '../node/agent.ts';
 import { leaveTransportBridge, startOvs } from '../node/ovs.ts';
 import { pinPortsNamespace } from '../node/ports-namespace.ts';
 import { createNode } from '../node/topology.ts';
+import { startWireGuard } from '../node/wireguard.ts';
 import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
 
@@ -24,6 +25,7 @@ export async function raiseNode(plan: LabPlan, node: NodePlan, signal: AbortSign
   await createNode(plan, node, signal);
   if (!plan.bare) await startOvs(plan, node, signal);
   else if (plan.datapath === 'netdev') await leaveTransportBridge(plan, node, signal);
+  await startWireGuard(plan, node, signal);
 }
 
 /** Writes the files that the agent and the runtime of a node read. */

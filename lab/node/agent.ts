@@ -12,6 +12,7 @@ import { endProcesses, type ProcessId, signalProcess } from '../machine/process.
 import { nodePaths } from '../plan/names.ts';
 import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 import { transportInterface } from './topology.ts';
+import { wireGuardFolder } from './wireguard.ts';
 
 const stopGraceMs = 10_000;
 const readyzTimeoutMs = 1_000;
@@ -29,6 +30,7 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     hostGateway: 'antrea-gw0',
     trafficEncapMode: plan.mode ?? 'encap',
     tunnelType: plan.tunnel,
+    ...(plan.encryption && { trafficEncryptionMode: 'wireGuard', wireGuard: { socketFolder: wireGuardFolder(plan, node) } }),
     ...(v4 !== undefined && { serviceCIDR: v4 }),
     ...(v6 !== undefined && { serviceCIDRv6: v6 }),
     transportInterface: transportInterface(plan),

@@ -54,6 +54,8 @@ export interface LabOptions {
   readonly subnets?: number | undefined;
   /** How nodes send to each other's pods. Default: `encap`. */
   readonly mode?: TrafficMode | undefined;
+  /** Encryption between nodes; absent: none. */
+  readonly encryption?: 'wireguard' | undefined;
   /** True if the lab's own API server has the CRD of ClusterNetworkPolicy before agents start. */
   readonly clusterPolicies?: boolean | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
@@ -129,6 +131,7 @@ const labPlan = z.object({
   withoutAgentKeys: z.array(z.string()).optional(),
   subnets: z.literal(2).optional(),
   mode: trafficMode.optional(),
+  encryption: z.literal('wireguard').optional(),
   clusterPolicies: z.literal(true).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
@@ -186,6 +189,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(subnets === 2 && { subnets: 2 as const }),
     ...(options.mode !== undefined && { mode: options.mode }),
+    ...(options.encryption !== undefined && { encryption: options.encryption }),
     ...(options.clusterPolicies === true && { clusterPolicies: true as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     external: {

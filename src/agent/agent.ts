@@ -77,7 +77,12 @@ export function createAgent(
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const checks = openChecks(config, log);
   const plane = { config, changes, ovs, stack, nodeState, readiness, sources, log };
-  const paths = openPeerPaths({ config, nodes: sources.nodes.replica, socket: stack.links.socket });
+  const paths = openPeerPaths({
+    config,
+    nodes: sources.nodes.replica,
+    socket: stack.links.socket,
+    encryption: () => started?.encryption.peers,
+  });
   const companions = companionsOf({ ...plane, warnings, peers, paths, checks, postNodeEvent }, signal);
   const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };
   const parts = {
@@ -119,7 +124,7 @@ function openBase(config: AgentConfig, ofConfig: ConfigState) {
     rollOut: rollOutReadiness(ofConfig),
     changes: new NodeChanges(),
     repairs: new RepairHistory(),
-    stack: openNodeStack(config.hostGateway, config.cniSocket),
+    stack: openNodeStack(config),
     warnings: new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []),
   };
 }

@@ -20,6 +20,7 @@ import { PeerPodNetworks } from '../nodes/peers/peer-pod-networks.ts';
 import { Peers } from '../nodes/peers/peers.ts';
 import { followClusterPolicies, followNamespaces, followPolicies } from '../nodes/peers/policy-event.ts';
 import { reservedRanges } from '../nodes/peers/reserved-ranges.ts';
+import type { NodeEncryption } from '../nodes/wireguard/node-encryption.ts';
 import type { HostPorts } from '../pods/host-ports/host-ports.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
 import { assertReadableJournal, journalIn } from '../pods/ipam/journal-store.ts';
@@ -34,6 +35,7 @@ import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from 
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
+import { openEncryption, openOwnAnnotations } from './peers/encryption.ts';
 import { keepPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
@@ -66,6 +68,7 @@ export interface StartedNode extends AttachedPods {
   readonly denied: OpenedDeniedLog;
   readonly refusals: PolicyRefusals;
   readonly peers: Peers;
+  readonly encryption: NodeEncryption;
   readonly proxy: NodeServices;
 }
 
@@ -83,7 +86,8 @@ export interface StartHooks extends PodHooks {
  */
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
-  const live = await prepareBridge(parts, signal);
+  const encryption = await openEncryption(config, parts.stack.wireGuard, signal);
+  const live = await prepareBridge(parts, encryption, signal);
   const reserved = () => reservedRanges(live.current, globalAddresses(parts.stack, config.hostGateway), sources.http.host);
   const nodeNetworks = new PeerPodNetworks({ source: parts.peerSource, reserved });
   const policy = await openPolicy({ ...parts, nodeNetworks, observe: hooks.observe }, live, signal);
@@ -104,7 +108,8 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     policy,
     denied,
     refusals,
-    ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal),
+    encryption,
+    ...openPeersAndServices(parts, { live, nodeNetworks, reserved, encryption }, hooks, signal),
   };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
@@ -120,6 +125,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
       keepHostSettings(parts, node, signal),
       watchEnvironment({ live, nodeName: config.nodeName, nodes, interfacesChanged: changes.interfaces }, signal),
       keepGateway(podParts, changes.gatewayGone, signal),
+      keepEncryption(parts, node, signal),
       ...hooks.companions(node),
       keepPeerPaths(parts, node, signal),
       keepNetworkCondition({ nodeName: config.nodeName, nodes, http: sources.http, readiness, log }, signal),
@@ -136,7 +142,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
 }
 
 /** Prepares the bridge with its gateway and tunnel. */
-async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<LiveEnvironment> {
+async function prepareBridge(parts: StartParts, encryption: NodeEncryption, signal: AbortSignal): Promise<LiveEnvironment> {
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
   // A bridge that another program emptied forwards nothing until the whole known state is desired of it (`serve`).
   nodeState.reconcilers.bridge.withholdEntryPoints();
@@ -154,6 +160,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
     localAddresses,
     liveSettings: () => liveSettingsOf(sources),
     peerPaths: parts.paths.current,
+    isEncryptionEnding: () => encryption.isEnding,
   };
   await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
@@ -170,11 +177,12 @@ interface ReachedNode {
   readonly live: LiveEnvironment;
   readonly nodeNetworks: PeerPodNetworks;
   readonly reserved: () => readonly ReservedRange[];
+  readonly encryption: NodeEncryption;
 }
 
 function openPeersAndServices(
   parts: StartParts,
-  { live, nodeNetworks, reserved }: ReachedNode,
+  { live, nodeNetworks, reserved, encryption }: ReachedNode,
   { observe = () => undefined }: StartHooks,
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {
@@ -190,6 +198,7 @@ function openPeersAndServices(
     turns,
     log,
     ...parts.paths.ofPeers,
+    encryption: encryption.peers,
   });
   const addressesChanged = () => {
     peers.reservedChanged();
@@ -242,7 +251,8 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
 
 const podNetworks = ({ podCidrs }: NodeEnvironment): string => textOf(podCidrs);
 /** Properties of a node that affect how its peers are reached. */
-const identity = (environment: NodeEnvironment): string => `${textOf(ownCidrs(environment))} ${textOf(environment.transport)}`;
+const identity = (environment: NodeEnvironment): string =>
+  `${textOf(ownCidrs(environment))} ${textOf(environment.transport)} ${environment.wireGuard === undefined}`;
 const families = (environment: NodeEnvironment): string => familiesOf(environment).join();
 const directPackets = (environment: NodeEnvironment): string => String(environment.directPackets);
 const mtuOf = ({ gateway }: NodeEnvironment): string => String(gateway.mtu);
@@ -262,6 +272,23 @@ function applyHostSettings(parts: StartParts, environment: NodeEnvironment, host
   wantSettings(parts, environment, hostPorts);
   nodeState.reconcilers.settings.recheck();
   nodeState.reconcilers.host.invalidate();
+}
+
+/** Keeps the WireGuard device and the announcement of its key, and selects the modes of peers when their keys have changed. */
+async function keepEncryption(parts: StartParts, { encryption, live, peers }: StartedNode, signal: AbortSignal): Promise<void> {
+  const { config, nodeState, sources, log } = parts;
+  const annotations = openOwnAnnotations(sources, config.nodeName, log);
+  encryption.use({
+    nodeState,
+    environment: () => live.current,
+    annotations,
+    modesChanged: () => peers.checkModes(),
+    keysChanged: (names) => peers.checkPeers(names),
+    ended: () => live.look(),
+    log,
+  });
+  const end = live.subscribe(() => encryption.check());
+  await Promise.all([encryption.run(signal), annotations.run(signal)]).finally(end);
 }
 
 /** The kernel's settings of an interface are lost when ovs-vswitchd recreates it. */

@@ -44,9 +44,6 @@ const PAUSE_FOR_EACH_CHECK = 4;
 /** nftables tables of Seine. */
 const tableNames: readonly string[] = [firewallTable, clearTable, servicesTable, externalTable, hostPortsTable];
 
-/** Folder in which processes that serve WireGuard devices create their sockets, unless they were built otherwise. */
-const WIREGUARD_SOCKETS = '/var/run/wireguard';
-
 /** Network stack of the node: its kernel and its nftables. */
 export interface NodeStack {
   readonly links: HostLinks;
@@ -61,15 +58,15 @@ export interface NodeStack {
   close(): Promise<void>;
 }
 
-/** @param cniSocket next to which the namespace of pre-plugged ports is mounted, if it is */
-export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
+/** Opens the sockets. The namespace of pre-plugged ports is mounted next to the socket of the plugin, if it is. */
+export function openNodeStack({ hostGateway: gateway, cniSocket, wireGuard: { socketFolder } }: AgentConfig): NodeStack {
   const ports = new PortsMount(portsPathNextTo(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const ownTables = Nftables.open();
   const netfilter = NetlinkSocket.open({ protocol: 'netfilter' });
   const target = new HostTarget(gateway);
-  const wireGuard = new WireGuardTarget({ device: wireGuardDevice, socketFolder: WIREGUARD_SOCKETS });
+  const wireGuard = new WireGuardTarget({ device: wireGuardDevice, socketFolder });
   const close = async (): Promise<void> => {
     await Promise.all([links.remover.close(), target.close(), wireGuard.close()]);
     links.socket.close();
@@ -203,6 +200,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
   }, signal);
   const host = debouncedRecheck(() => reconcilers.host, signal);
   const settings = debouncedRecheck(() => reconcilers.settings, signal);
+  const wireGuard = debouncedRecheck(() => reconcilers.wireguard, signal);
   const now = {
     onNode: (name: string) => getLink(stack.links.socket, name),
     far: (name: string) => stack.ports.current && getLink(stack.ports.current.socket, name),
@@ -220,6 +218,11 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     gatewayMade: () => changes.gatewayMade.ring(),
     nodeChanged: () => changes.interfaces.ring(),
     settingsChanged: () => settings.ring(),
+    isWireGuard: (name) => name === wireGuardDevice,
+    wireGuardChanged: () => {
+      wireGuard.ring();
+      settings.ring();
+    },
     gatewayGone: () => changes.gatewayGone.ring(),
     podInterface: (change, link) => links.note(change, link),
     overrun: () => links.checkAgain(),

@@ -49,7 +49,7 @@ export interface PodView extends ObjectView {
 /** How a node sends to a peer in one family. */
 export interface PeerModeView {
   readonly family: 'ipv4' | 'ipv6';
-  readonly mode: 'tunnel' | 'direct' | 'wireguard';
+  readonly mode: 'tunnel' | 'direct' | 'wireguard' | 'blocked';
   readonly reason: string;
   /** Seconds since the mode was selected. */
   readonly forSeconds: number;

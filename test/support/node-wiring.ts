@@ -73,7 +73,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const podsChecked = (sentences: readonly string[]): void => void (inside.sentences = sentences);
   const readiness = new Readiness();
   const changes = new NodeChanges();
-  const stack = openNodeStack(config.hostGateway, config.cniSocket);
+  const stack = openNodeStack(config);
   const connections = openSwitch(
     {
       config,

@@ -3,7 +3,7 @@ import { parse as parseYaml, parseDocument as parseYamlDocument } from 'yaml';
 import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
-import { deniedChoices, liveConnectionsChoices, policyModes } from '../../dataplane/compile/environment.ts';
+import { deniedChoices, liveConnectionsChoices, policyModes, unencryptedPeersChoices } from '../../dataplane/compile/environment.ts';
 
 /** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
@@ -111,6 +111,16 @@ const policySchema = z.strictObject({
   ruleMetrics: z.boolean().default(false),
 });
 
+/** Settings of encryption, in force with `trafficEncryptionMode: wireGuard`. */
+const wireGuardSchema = z.strictObject({
+  /** UDP port, the same on all nodes. */
+  port: z.int().min(1).max(65_535).default(51_820),
+  /** Packets to and from peers without a key: dropped, or sent as without encryption, for the time of a roll-out. */
+  unencryptedPeers: z.enum(unencryptedPeersChoices).default('drop'),
+  /** Folder with the sockets of WireGuard processes, for kernels without WireGuard. */
+  socketFolder: absolutePath.default('/var/run/wireguard'),
+});
+
 const schema = z
   .strictObject({
     nodeName: z
@@ -127,7 +137,8 @@ const schema = z
     /** `none`: the network between the nodes routes pods' networks, and nodes get no routes to peers. */
     directRoutes: z.enum(['auto', 'none']).default('auto'),
     hybrid: hybridSchema.prefault({}),
-    trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
+    trafficEncryptionMode: later(['none', 'wireGuard'], ['ipsec']).default('none'),
+    wireGuard: wireGuardSchema.prefault({}),
     tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
     /** 0: the default of the tunnel type. */
     tunnelPort: z.int().min(0).max(65_535).default(0),
@@ -193,9 +204,9 @@ const schema = z
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Returns all keys, those of `proxy`, `hybrid`, `status` and `policy` with a dot. */
+/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy` and `wireGuard` with a dot. */
 export function configKeys(): readonly string[] {
-  const inner = { proxy: proxySchema, hybrid: hybridSchema, status: statusSchema, policy: policySchema };
+  const inner = { proxy: proxySchema, hybrid: hybridSchema, status: statusSchema, policy: policySchema, wireGuard: wireGuardSchema };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }

@@ -25,6 +25,7 @@ import { linkTo } from '../../nodes/modes/peer-link.ts';
 import { PeerModes } from '../../nodes/modes/peer-modes.ts';
 import { openPathProbe, verifyPaths } from '../../nodes/modes/verify-paths.ts';
 import type { Peers } from '../../nodes/peers/peers.ts';
+import type { Encryption } from '../../nodes/wireguard/encryption.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 
 /** Interval between checks of the kernel's routes to peers, and between echoes to them (ms). */
@@ -36,6 +37,8 @@ interface PeerPathParts {
   readonly config: AgentConfig;
   readonly nodes: Pick<Replica<Node>, 'get'>;
   readonly socket: NetlinkSocket;
+  /** Returns the encryption of peers, once it is known. */
+  readonly encryption: () => Pick<Encryption, 'of'> | undefined;
 }
 
 /** Ways between this node and its peers: their selection, and what it depends on. */
@@ -87,7 +90,7 @@ interface ModeFacts {
   readonly now: () => number;
 }
 
-function openModes({ config, socket }: PeerPathParts, { announcement, verification, inherited, now }: ModeFacts): PeerModes {
+function openModes({ config, socket, encryption }: PeerPathParts, { announcement, verification, inherited, now }: ModeFacts): PeerModes {
   const { trafficEncapMode: encapMode, directRoutes, hybrid } = config;
   const echoOf = (peer: Peer, family: Family) => {
     const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
@@ -99,6 +102,7 @@ function openModes({ config, socket }: PeerPathParts, { announcement, verificati
     linkTo: (address) => linkTo(socket, address),
     isExpected: () => announcement.isExpected,
     accepts: () => announcement.accepts,
+    encryptionOf: (peer) => encryption()?.of(peer) ?? { state: 'off' },
     echoOf,
     resultOf: (peer, family) => verification.resultOf(peer, family),
     now,

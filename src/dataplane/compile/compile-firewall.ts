@@ -244,7 +244,7 @@ function externalRule(gateway: string, { family, text }: Cidr): string {
 export const clearTable = 'seine-clear';
 
 /** Sets of the table: networks of other nodes' pods that are reached with encryption alone. Each peer's owner sets its elements. */
-const encryptedNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
+export const encryptedNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
 
 /** Counters of the table: packets that would have left, or that arrived, without encryption. */
 const clearCounters = { ipv4: 'cleartext4', ipv6: 'cleartext6' } as const satisfies Readonly<Record<Family, string>>;

@@ -99,8 +99,16 @@ describe('compilePeer', () => {
         'output',
         'state',
         'state',
+        'ingressVerdict',
+        'ingressVerdict',
       ]);
       expect(dump(direct)).toEqual(expect.arrayContaining(common));
+    });
+
+    it('accepts no packet of the tunnel from a peer that has to encrypt', () => {
+      const flows = dump({ ...peer, maySendDirectly: true, refusesTunnel: true });
+      expect(flows.filter((line) => line.startsWith('classify') || line.includes('in_port=2'))).toEqual([]);
+      expect(dump(peer).filter((line) => line.startsWith('classify'))).not.toEqual([]);
     });
   });
 

@@ -1,12 +1,13 @@
 import { type Cidr, cidrAddress, type Family, type Ip } from '../../base/net/ip.ts';
-import { nothing, type Wanted } from '../desired/host-entries.ts';
+import { nothing, type Wanted, type WantedRoute } from '../desired/host-entries.ts';
 import { peerNumber, tunnelNumber } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
-import { serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
+import { blackholeMetric, loopback, serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
 import { type DirectPath, directPaths, directRoute, repliesToBridge, toDirectPeer } from './compile-direct.ts';
 import { errorsOfPeer } from './compile-errors.ts';
+import { refusedFromPeer } from './compile-verdict.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
 /** Another node, as this node reaches it. */
@@ -21,6 +22,8 @@ export interface PeerIntent {
   readonly direct?: Readonly<Partial<Record<Family, DirectPath>>>;
   /** Present if it may send without a tunnel. */
   readonly maySendDirectly?: true;
+  /** Present if its packets from the tunnel are dropped: they would not be encrypted. */
+  readonly refusesTunnel?: true;
 }
 
 /**
@@ -38,9 +41,9 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   return {
     ...nothing,
     flows: [
-      ...fromPeer(peer, reached, environment),
+      ...(peer.refusesTunnel ? [] : fromPeer(peer, reached, environment)),
       ...reached.flatMap((cidr) => toPeer(cidr, ends, pathTo(cidr) ? toDirectPeer(cidr, environment) : undefined)),
-      ...(isDirect ? directPaths(environment) : []),
+      ...(isDirect ? [...directPaths(environment), ...reached.flatMap((cidr) => refusedFromPeer(cidr, environment))] : []),
     ],
     routes: [
       ...reached.flatMap((cidr) => directRoute(cidr, pathTo(cidr) ?? {}, environment)),
@@ -71,6 +74,16 @@ export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment):
 export function compilePeerRoutes(networks: Iterable<Cidr>, { gateway }: NodeEnvironment): Wanted {
   const routes = Array.from(networks, (destination) => ({ destination, via: serviceNextHop[destination.family], dev: gateway.name }));
   return { ...nothing, routes };
+}
+
+/** Compiles the route that drops packets for a network while every other route to it is missing. */
+export function compileBlackhole(destination: Cidr): WantedRoute {
+  return { destination, kind: 'blackhole', dev: loopback, metric: blackholeMetric, exclusive: true };
+}
+
+/** Returns the address at which this node reaches the peer; undefined if they have no family in common. */
+export function reachedEnd(peer: PeerIntent, environment: NodeEnvironment): Ip | undefined {
+  return tunnelEnds(peer, environment)?.remote;
 }
 
 interface TunnelEnds {

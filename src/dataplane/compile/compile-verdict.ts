@@ -1,4 +1,4 @@
-import type { Family } from '../../base/net/ip.ts';
+import type { Cidr, Family } from '../../base/net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
@@ -258,8 +258,24 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
  * packet goes to the agent, or is dropped, as it would be without these flows.
  */
 function refused(table: PipelineTableName, environment: NodeEnvironment): Flow[] {
-  const { denied: configured = 'drop' } = environment;
   const senders = table === 'egressVerdict' ? (['pod'] as const) : (['pod', 'tunnel'] as const);
+  return refusedOf(senders, table, environment);
+}
+
+/**
+ * Compiles the flows for denied packets from pods of a peer that may send without a tunnel. They come from the gateway, as do those of
+ * external clients, which get no answer.
+ */
+export function refusedFromPeer(ipSrc: Cidr, environment: NodeEnvironment): readonly Flow[] {
+  if (environment.policyMode !== undefined && environment.policyMode !== 'enforce') return [];
+  const { family } = ipSrc;
+  return refusedOf(['gateway'], 'ingressVerdict', environment)
+    .filter(({ match: { payload = family } }) => payload === family)
+    .map((flow) => ({ ...flow, match: { ...flow.match, payload: family, ipSrc } }));
+}
+
+function refusedOf(senders: readonly ('pod' | 'tunnel' | 'gateway')[], table: PipelineTableName, environment: NodeEnvironment): Flow[] {
+  const { denied: configured = 'drop' } = environment;
   const denials = configured === 'reject' ? (['reject', 'unset'] as const) : (['reject'] as const);
   const openings: readonly (readonly [number, Match])[] = [
     [priority.above, { ctState: { new: '+', inv: '-', trk: '+' } }],

@@ -99,3 +99,9 @@ export const externalRouting = { mark: 0x1000, table: 24_158, rules: { marked: 9
 
 /** Name of the node's WireGuard device. */
 export const wireGuardDevice = 'antrea-wg0';
+
+/** Metric of Seine's blackhole routes: any other route to the same destination takes precedence. */
+export const blackholeMetric = 4096;
+
+/** Interface of blackhole routes, by which the kernel shows them in IPv6. */
+export const loopback = 'lo';

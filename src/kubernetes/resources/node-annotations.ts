@@ -1,10 +1,10 @@
 import { type KubeHttp, segment } from '../client/http-client.ts';
 
 /** Annotation of a Node with its public key of WireGuard; the name is Antrea's. */
-const wireGuardKeyAnnotation = 'node.antrea.io/wireguard-public-key';
+export const wireGuardKeyAnnotation = 'node.antrea.io/wireguard-public-key';
 
 /** Annotation of a Node with the public key that replaces its present one, and the time of that. */
-const wireGuardNextKeyAnnotation = 'seine.dev/wireguard-next-key';
+export const wireGuardNextKeyAnnotation = 'seine.dev/wireguard-next-key';
 
 /** Annotation of a Node with ways of sending that the node accepts, besides the tunnel. */
 export const peerModesAnnotation = 'seine.dev/peer-modes';

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { canonicalIp } from '../../base/net/ip.ts';
 import { firstOf, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 import { deniedAnnotation } from './denied-annotation.ts';
-import { peerModesAnnotation } from './node-annotations.ts';
+import { peerModesAnnotation, wireGuardKeyAnnotation, wireGuardNextKeyAnnotation } from './node-annotations.ts';
 
 /** Node, with the properties that its peers and its own agent need. Addresses and networks are canonical text. */
 export interface Node {
@@ -28,6 +28,10 @@ export interface Node {
   readonly denied?: string;
   /** Annotation `seine.dev/peer-modes`, likewise. */
   readonly peerModes?: string;
+  /** Annotation with its public key of WireGuard as written, truncated to slightly more than a key; absent if there is none. */
+  readonly wireGuardKey?: string;
+  /** Annotation with the key that replaces it, and a time; truncated likewise. */
+  readonly wireGuardNextKey?: string;
   /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only in objects stored by an older agent. */
   readonly createdAt?: string;
   readonly deleting: boolean;
@@ -51,6 +55,10 @@ const REASONS_MAX = 5;
 
 /** Maximum length of an annotation that is not a mode, for display. */
 const MODE_SHOWN_MAX = 32;
+
+/** Maximum length of the annotations with a key of 44 characters, and with a time after it. */
+const KEY_MAX = 48;
+const NEXT_KEY_MAX = 80;
 
 /** The first addresses of each family, in their order: no node needs more, and other nodes store and compare all of them. */
 class FirstOfFamilies {
@@ -123,6 +131,8 @@ export const nodes: Resource<Node> = {
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     const denied = ownValue(metadata.annotations, deniedAnnotation);
+    const wireGuardKey = ownValue(metadata.annotations, wireGuardKeyAnnotation);
+    const wireGuardNextKey = ownValue(metadata.annotations, wireGuardNextKeyAnnotation);
     const peerModes = ownValue(metadata.annotations, peerModesAnnotation);
     return {
       name: metadata.name,
@@ -137,6 +147,8 @@ export const nodes: Resource<Node> = {
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(denied === undefined ? {} : { denied: denied.slice(0, MODE_SHOWN_MAX) }),
       ...(peerModes === undefined ? {} : { peerModes: peerModes.slice(0, MODE_SHOWN_MAX) }),
+      ...(wireGuardKey === undefined ? {} : { wireGuardKey: wireGuardKey.slice(0, KEY_MAX) }),
+      ...(wireGuardNextKey === undefined ? {} : { wireGuardNextKey: wireGuardNextKey.slice(0, NEXT_KEY_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
       deleting: typeof metadata.deletionTimestamp === 'string',
       ...(isToBeDeleted(spec?.taints) ? { toBeDeleted: true as const } : {}),

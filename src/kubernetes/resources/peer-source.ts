@@ -16,6 +16,9 @@ export interface Peer {
   readonly addresses: readonly string[];
   /** Its Node announces that it accepts packets of pods without a tunnel, and may send them. */
   readonly announcesDirect?: true;
+  /** Public key of WireGuard that its Node announces, and the one that replaces it; as written, but for their length. */
+  readonly wireGuardKey?: string;
+  readonly wireGuardNextKey?: string;
   /** Time when it joined the cluster, RFC 3339 in UTC, if known. */
   readonly since?: string;
 }
@@ -60,7 +63,9 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], peerModes, createdAt }: Node): Peer {
+function peerOf(node: Node): Peer {
+  const { name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], peerModes, createdAt } = node;
+  const { wireGuardKey, wireGuardNextKey } = node;
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {
@@ -71,6 +76,8 @@ function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
     addresses: [...new Set([...internalIps, ...externalIps])],
     ...(peerModes === peerModesValues.direct ? { announcesDirect: true as const } : {}),
+    ...(wireGuardKey === undefined ? {} : { wireGuardKey }),
+    ...(wireGuardNextKey === undefined ? {} : { wireGuardNextKey }),
     ...(createdAt === undefined ? {} : { since: createdAt }),
   };
 }

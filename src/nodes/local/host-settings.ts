@@ -58,10 +58,21 @@ export function wantHostSettings(
   const kept = families.includes('ipv6') && transport !== undefined ? keptRouterAdvertisements(transport) : [];
   const all = [...kept, ...hostSettings(families, environment.gateway.name, hostPortsAtLoopback)];
   const ofDirect = environment.directPackets ? directSettings(environment, transport) : [];
-  const wanted = new Map<SettingKey, string>([...all, ...ofDirect].map(({ name, value }) => [settingKey(name), value]));
+  const ofDevice = environment.wireGuard ? deviceSettings(environment, environment.wireGuard.device) : [];
+  const wanted = new Map<SettingKey, string>([...all, ...ofDirect, ...ofDevice].map(({ name, value }) => [settingKey(name), value]));
   for (const device of [environment.gateway.name, ...(transport === undefined ? [] : [transport])])
     wanted.set(tapChecksumKey(device), 'off');
   state.wantSettings(wanted);
+}
+
+/** Settings of the WireGuard device. While two nodes change their modes, a peer's packets arrive by another way than this node's leave. */
+function deviceSettings(environment: NodeEnvironment, device: string): readonly HostSetting[] {
+  const families = familiesOf(environment);
+  const ofIpv4: readonly HostSetting[] = [
+    { name: ['net', 'ipv4', 'conf', device, 'rp_filter'], value: '2', why: 'peers may send by another way than this node does' },
+    { name: ['net', 'ipv4', 'conf', device, 'forwarding'], value: '1', why: 'packets between pods and peers are forwarded' },
+  ];
+  return [...(families.includes('ipv4') ? ofIpv4 : []), ...(families.includes('ipv6') ? [notAnycast(environment)] : [])];
 }
 
 /**
@@ -88,16 +99,15 @@ function keptRouterAdvertisements(transport: string): readonly HostSetting[] {
  */
 function directSettings(environment: NodeEnvironment, transport: string | undefined): readonly HostSetting[] {
   const families = familiesOf(environment);
-  const { name: gateway } = environment.gateway;
-  const anycast: HostSetting = {
-    name: ['net', 'ipv6', 'conf', gateway, 'forwarding'],
-    value: '0',
-    why: 'replies to the address of the pod network are for the bridge, not for the node',
-  };
   return [
     ...(families.includes('ipv4') && transport !== undefined ? looseReversePath(transport) : []),
-    ...(families.includes('ipv6') ? [anycast] : []),
+    ...(families.includes('ipv6') ? [notAnycast(environment)] : []),
   ];
+}
+
+function notAnycast({ gateway }: NodeEnvironment): HostSetting {
+  const why = 'replies to the address of the pod network are for the bridge, not for the node';
+  return { name: ['net', 'ipv6', 'conf', gateway.name, 'forwarding'], value: '0', why };
 }
 
 function looseReversePath(transport: string): readonly HostSetting[] {

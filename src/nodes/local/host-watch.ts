@@ -24,6 +24,10 @@ interface HostWatchOptions {
   readonly nodeChanged: () => void;
   /** Called when the kernel's settings of all interfaces, of the gateway or of a tap may have changed. */
   readonly settingsChanged: () => void;
+  /** Reports whether an interface of this name is the node's WireGuard device. */
+  readonly isWireGuard: (name: string) => boolean;
+  /** Called when that device may have changed. */
+  readonly wireGuardChanged: () => void;
   /** Called when the gateway's interface is gone. */
   readonly gatewayGone: () => void;
   /** Called when the host end of a pod's pair has changed or is gone. */
@@ -47,6 +51,7 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
     }
     if (event.kind === 'link' && event.change === 'deleted' && event.link.name === gateway) tell.gatewayGone();
     if (event.kind === 'link' && isPodInterface(event.link.name)) tell.podInterface(event.change, event.link);
+    if (event.kind === 'overrun' || (event.kind === 'link' && tell.isWireGuard(event.link.name))) tell.wireGuardChanged();
     if (event.kind === 'overrun') tell.overrun();
     if (concernsSettings(event, index)) tell.settingsChanged();
     if (concernsUs(event, index, isWantedNeighbour) || concernsRoutes(event, isPodInterface, isOfRoute)) changed();

@@ -18,8 +18,8 @@ export interface NodeConfig {
   /** Absent: `encap`. */
   readonly trafficEncapMode?: 'encap' | 'noEncap' | 'hybrid';
   readonly noSNAT: boolean;
-  readonly trafficEncryptionMode?: 'none' | 'wireGuard';
-  readonly wireGuard?: { readonly port: number; readonly unencryptedPeers: NodeWireGuard['unencryptedPeers'] };
+  readonly trafficEncryptionMode: 'none' | 'wireGuard';
+  readonly wireGuard: { readonly port: number; readonly unencryptedPeers: NodeWireGuard['unencryptedPeers'] };
   readonly policy: {
     readonly mode: PolicyMode;
     readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']>;

@@ -1,7 +1,7 @@
 import type { Cidr, Ip } from '../../base/net/ip.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
 import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
-import { firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
+import { clearTable, clearTableBody, firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
@@ -15,8 +15,11 @@ import type { NodeConfig } from './node-config.ts';
 
 export const nodeOwner = ownerOf('node');
 
+/** Owner of the nftables table against cleartext. */
+export const clearOwner = ownerOf('node', 'cleartext');
+
 /** State that receives the node's own entries. */
-type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall'>;
+type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall' | 'wantElements'>;
 
 /** Sets the entries of a node that are independent of its peers and pods: bridge, gateway, tunnel, addresses and nftables. */
 export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
@@ -26,7 +29,15 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
   nodeState.want(timeExceededOwner, compileTimeExceeded(environment));
   nodeState.want(refusalsOwner, compileRefusals(environment));
+  wantClearTable(config, nodeState, environment);
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
+}
+
+/** Without encryption there is no such table. */
+function wantClearTable({ noSNAT }: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
+  const { wireGuard } = environment;
+  if (wireGuard) nodeState.wantFirewall(clearOwner, clearTable, clearTableBody(environment, wireGuard, { noSnat: noSNAT }));
+  else nodeState.wantElements(clearOwner, new Map());
 }
 
 /** @param without a port that has to be removed for a moment. @returns the revision of OVSDB's desired state */

@@ -131,7 +131,6 @@ function overheadOf(type: TunnelType, ends: readonly Ip[], wireGuard: NodeWireGu
 }
 
 function wireGuardOf({ trafficEncryptionMode, wireGuard }: NodeConfig, isEnding: boolean): NodeWireGuard | undefined {
-  if (!wireGuard) return undefined;
   const { port, unencryptedPeers } = wireGuard;
   if (trafficEncryptionMode === 'wireGuard') return { device: wireGuardDevice, port, unencryptedPeers };
   return isEnding ? { device: wireGuardDevice, port, unencryptedPeers: 'allow', isEnding } : undefined;

@@ -1,9 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { parseIp } from '../../base/net/ip.ts';
-import { type ModeSettings, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
+import { type ModeSettings, type PeerEncryption, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
 const address = parseIp('192.168.77.2');
-const onLink: PeerPathFacts = { address, announces: true, isExpected: true, link: 'eth0', isListed: false, echo: 'answered' };
+const off = { state: 'off' } as const;
+const onLink: PeerPathFacts = {
+  encryption: off,
+  address,
+  announces: true,
+  isExpected: true,
+  link: 'eth0',
+  isListed: false,
+  echo: 'answered',
+};
 const hybrid: ModeSettings = { encapMode: 'hybrid', directRoutes: 'auto', verifyDirect: true };
 const noEncap: ModeSettings = { ...hybrid, encapMode: 'noEncap' };
 const words = (mode: PeerMode): string =>
@@ -27,6 +36,10 @@ describe('the mode of a peer', () => {
     ['hybrid, behind a router and listed', hybrid, { link: undefined, isListed: true }, 'direct listed'],
     ['hybrid, listed and silent', hybrid, { link: undefined, isListed: true, echo: 'lost' }, 'tunnel echoLost'],
     ['hybrid, a peer of an earlier release', hybrid, { announces: false }, 'tunnel notAnnounced'],
+    ['encryption', noEncap, { encryption: { state: 'encrypted', device: 'antrea-wg0' } }, 'wireguard encrypted by antrea-wg0'],
+    ['encryption, no key', hybrid, { encryption: { state: 'noKey', otherwise: 'drop' } }, 'blocked noKey'],
+    ['encryption, keys a moment old', hybrid, { encryption: { state: 'establishing', otherwise: 'drop' } }, 'blocked establishing'],
+    ['encryption, no key and allowed', hybrid, { encryption: { state: 'noKey', otherwise: 'allow' } }, 'direct onLink by eth0'],
   ])('%s', (_, settings, facts, expected) => {
     expect(words(selectPeerMode(settings, { ...onLink, ...facts }))).toBe(expected);
   });
@@ -49,6 +62,21 @@ describe('the mode of a peer', () => {
   });
 });
 
+it('sends nothing without encryption to a peer that has to be encrypted, in any combination', () => {
+  const encryptions: readonly PeerEncryption[] = [
+    { state: 'encrypted', device: 'antrea-wg0' },
+    { state: 'noKey', otherwise: 'drop' },
+    { state: 'establishing', otherwise: 'drop' },
+  ];
+  for (const { settings, facts } of combinations())
+    for (const encryption of encryptions) {
+      const selected = selectPeerMode(settings, { ...facts, encryption });
+      expect(selected).toMatchObject(
+        encryption.state === 'encrypted' ? { mode: 'wireguard', path: { hop: { dev: 'antrea-wg0' } } } : { mode: 'blocked', path: {} },
+      );
+    }
+});
+
 function combinations(): readonly { readonly settings: ModeSettings; readonly facts: PeerPathFacts }[] {
   const booleans = [true, false];
   return (['encap', 'noEncap', 'hybrid'] as const).flatMap((encapMode) =>
@@ -65,7 +93,7 @@ function combinations(): readonly { readonly settings: ModeSettings; readonly fa
               booleans.flatMap((isListed) =>
                 (['answered', 'lost', 'unknown'] as const).map((echo) => ({
                   settings: { encapMode, directRoutes, verifyDirect },
-                  facts: { address: at, announces, isExpected, link, isListed, echo },
+                  facts: { encryption: off, address: at, announces, isExpected, link, isListed, echo },
                 })),
               ),
             ),

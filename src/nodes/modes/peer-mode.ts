@@ -4,6 +4,16 @@ import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 /** Values of the configuration key `trafficEncapMode` that this selection knows. */
 type EncapMode = 'encap' | 'noEncap' | 'hybrid';
 
+/** Encryption of what this node sends to a peer, see {@link selectPeerMode}. */
+export type PeerEncryption =
+  /** This node does not encrypt. */
+  | { readonly state: 'off' }
+  /** The peer has no key, or not one that this node accepts. */
+  | { readonly state: 'noKey'; readonly otherwise: 'drop' | 'allow' }
+  /** Both nodes have read the other's key only a moment ago. */
+  | { readonly state: 'establishing'; readonly otherwise: 'drop' | 'allow' }
+  | { readonly state: 'encrypted'; readonly device: string };
+
 /** Settings of this node. */
 export interface ModeSettings {
   readonly encapMode: EncapMode;
@@ -15,6 +25,7 @@ export interface ModeSettings {
 
 /** Facts about a peer in one family, as this node observes them. */
 export interface PeerPathFacts {
+  readonly encryption: PeerEncryption;
   /** Its transport address of this family; undefined if it has none. */
   readonly address: Ip | undefined;
   /** Its Node object announces that it accepts packets without a tunnel, and may send them. */
@@ -31,6 +42,9 @@ export interface PeerPathFacts {
 
 /** Reasons for a mode, shown to operators and as labels of metrics. */
 export const modeReasons = {
+  encrypted: 'trafficEncryptionMode is wireGuard',
+  noKey: 'the peer has no WireGuard key, and wireGuard.unencryptedPeers is drop',
+  establishing: 'the nodes have exchanged their WireGuard keys a moment ago',
   configured: 'trafficEncapMode is encap',
   noAddress: 'the peer has no transport address of this family',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',
@@ -47,17 +61,21 @@ type ModeReason = keyof typeof modeReasons;
 /** How this node sends to a peer. With a path, the bridge passes packets to the gateway, and the kernel routes them. */
 export type PeerMode =
   | { readonly mode: 'tunnel'; readonly reason: ModeReason }
-  | { readonly mode: 'direct' | 'wireguard'; readonly reason: ModeReason; readonly path: DirectPath };
+  | { readonly mode: 'direct' | 'wireguard' | 'blocked'; readonly reason: ModeReason; readonly path: DirectPath };
 
 /**
  * Selects how this node sends to the pods of a peer in one family. The sender decides alone: every node accepts both ways from peers that
  * announce the direct one, so two nodes need not agree.
  *
+ * What is promised to be encrypted never leaves otherwise: without a key, nothing is sent unless the settings allow it.
+ *
  * A peer that does not announce it may be of an earlier release, or configured for the tunnel: it would drop direct packets.
  */
 export function selectPeerMode({ encapMode, directRoutes, verifyDirect }: ModeSettings, facts: PeerPathFacts): PeerMode {
   const tunnel = (reason: ModeReason): PeerMode => ({ mode: 'tunnel', reason });
-  const { address, announces, isExpected, link, isListed, echo } = facts;
+  const { encryption, address, announces, isExpected, link, isListed, echo } = facts;
+  if (encryption.state === 'encrypted') return { mode: 'wireguard', reason: 'encrypted', path: { hop: { dev: encryption.device } } };
+  if (encryption.state !== 'off' && encryption.otherwise === 'drop') return { mode: 'blocked', reason: encryption.state, path: {} };
   if (encapMode === 'encap') return tunnel('configured');
   if (address === undefined) return tunnel('noAddress');
   if (!announces) return tunnel('notAnnounced');

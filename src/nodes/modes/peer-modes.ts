@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
-import { type ModeSettings, modeReasons, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
+import { type ModeSettings, modeReasons, type PeerEncryption, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
 interface NodeModeSettings extends ModeSettings {
   /** Peers with a transport address in one of these are reached directly with `hybrid`, although a router is between. */
@@ -16,6 +16,8 @@ interface PeerModesOptions {
   readonly isExpected: () => boolean;
   /** Reports whether this node accepts packets without a tunnel from peers that announce them. */
   readonly accepts: () => boolean;
+  /** Returns the encryption of what this node sends to a peer; absent: it does not encrypt. */
+  readonly encryptionOf?: (peer: string) => PeerEncryption;
   readonly echoOf: (peer: Peer, family: Family) => PeerPathFacts['echo'];
   readonly resultOf: (peer: string, family: Family) => PeerPathFacts['echo'];
   /** Returns a monotonic time (ms). */
@@ -67,7 +69,7 @@ export class PeerModes {
     const before = this.#selections.get(peer.name);
     const selected = this.#selectedFor(peer, accepted, families);
     const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), now)]));
-    const maySendDirectly = this.#maySendDirectly(peer);
+    const maySendDirectly = this.maySendDirectly(peer);
     this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now });
     const direct = Object.fromEntries([...selected].flatMap(([family, mode]) => (mode.mode === 'tunnel' ? [] : [[family, mode.path]])));
     return {
@@ -80,7 +82,7 @@ export class PeerModes {
   isOutdated(peer: Peer, accepted: AcceptedPeer, families: readonly Family[]): boolean {
     const stored = this.#selections.get(peer.name);
     const now = this.#selectedFor(peer, accepted, families);
-    if (stored?.modes.size !== now.size || stored.maySendDirectly !== this.#maySendDirectly(peer)) return true;
+    if (stored?.modes.size !== now.size || stored.maySendDirectly !== this.maySendDirectly(peer)) return true;
     return [...now].some(([family, mode]) => !isSame(stored.modes.get(family), mode));
   }
 
@@ -144,7 +146,8 @@ export class PeerModes {
     return this.isCandidate(peer, family) && this.#options.resultOf(peer, family) === 'lost';
   }
 
-  #maySendDirectly({ announcesDirect }: Peer): boolean {
+  /** Reports whether packets without a tunnel are accepted from a peer. */
+  maySendDirectly({ announcesDirect }: Peer): boolean {
     return announcesDirect === true && this.#options.accepts();
   }
 
@@ -155,12 +158,13 @@ export class PeerModes {
   }
 
   #factsOf(peer: Peer, family: Family, ends: readonly Ip[]): PeerPathFacts {
-    const { settings, linkTo, isExpected, echoOf } = this.#options;
+    const { settings, linkTo, isExpected, echoOf, encryptionOf = () => ({ state: 'off' }) } = this.#options;
     const address = ends.find((ip) => ip.family === family);
     const announces = peer.announcesDirect === true;
     // In `encap` nothing is looked up: thousands of peers may join at once.
     const isPossible = settings.encapMode !== 'encap' && address !== undefined && announces;
     return {
+      encryption: encryptionOf(peer.name),
       address,
       announces,
       isExpected: isExpected(),

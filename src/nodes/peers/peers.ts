@@ -6,7 +6,7 @@ import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
 import { type Cidr, cidrContains, type Family, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { overlapsAny } from '../../base/net/network-index.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
-import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import { type PeerIntent, reachedEnd, reachedNetworks } from '../../dataplane/compile/compile-peer.ts';
 import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
@@ -14,11 +14,13 @@ import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts
 import { tunnelPortType } from '../local/node-desired-state.ts';
 import { transportOf } from '../local/node-environment.ts';
 import type { PeerModes, ShownMode } from '../modes/peer-modes.ts';
+import type { Encryption } from '../wireguard/encryption.ts';
 import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
+import { Blackholes } from './blackholes.ts';
 import { PeerInstaller } from './peer-installer.ts';
 import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
-import { podNetworkElements, tunnelPeerElements } from './tunnel-peer-elements.ts';
+import { encryptedNetworkElements, podNetworkElements, tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 type HoldersListener = (ranges: readonly Cidr[]) => void;
 
@@ -36,6 +38,8 @@ interface PeersOptions {
   /** Returns the current ranges, read from the kernel; call `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
   readonly dataPath: 'system' | 'netdev';
+  /** Encryption of what is sent to each peer; absent: none. */
+  readonly encryption?: Encryption;
   /** Selects tunnel or another way for each peer; absent: the tunnel. */
   readonly modes?: PeerModes;
   /** Returns the path by which a previous agent sent to a network without a tunnel. */
@@ -60,6 +64,7 @@ export class Peers {
   readonly #claims: AddressClaims;
   readonly #previousCidrs = new PreviousPodCidrs();
   readonly #installer: PeerInstaller;
+  readonly #blackholes: Blackholes;
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
@@ -72,6 +77,7 @@ export class Peers {
     this.#claims = new AddressClaims(this.#reserved);
     const { nodeState, environment, inheritedPath, pause = (signal) => idle(REFUSED_CHECK_MS, signal) } = options;
     this.#installer = new PeerInstaller({ nodeState, environment, ...(inheritedPath ? { inheritedPath } : {}), pause });
+    this.#blackholes = new Blackholes(nodeState);
     this.objections = new UnservedReasons('Node', options.log);
   }
 
@@ -109,6 +115,11 @@ export class Peers {
     const families = this.#families();
     const isOutdated = (peer: Peer): boolean => modes.isOutdated(peer, { transport: this.#endsOf(peer) }, families);
     this.#refresh([...source.peers()].filter(isOutdated).map(({ name }) => name));
+  }
+
+  /** Handles some peers again after a change that their objects do not show. */
+  checkPeers(names: Iterable<string>): void {
+    this.#refresh(names);
   }
 
   /** Returns how this node sends to a peer. A mode that the node refuses is shown as the reason of the present one. */
@@ -197,7 +208,7 @@ export class Peers {
    * Handles pending peers. First the claims of all, then the entries of each: no node gets an address for a moment that another had first.
    */
   async #workOff(): Promise<void> {
-    const { turns, source } = this.#options;
+    const { turns, source, encryption } = this.#options;
     this.#isWorking = true;
     while (this.#pending.size > 0) {
       const concerned = this.#pending;
@@ -208,6 +219,7 @@ export class Peers {
         this.#previousCidrs.note(name, peer?.podCidrs);
         const before = this.#claims.of(name);
         for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+        for (const other of encryption?.note(name, peer) ?? []) concerned.add(other);
         ranges.push(...differing(before, this.#claims.of(name), ({ range, use }) => `${range.text} ${use}`));
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
@@ -216,6 +228,7 @@ export class Peers {
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
       this.#installer.wantRoutes();
+      this.#blackholes.wantRoutes();
       this.#announce(ranges);
     }
     this.#isWorking = false;
@@ -229,28 +242,47 @@ export class Peers {
     try {
       if (!peer) this.#options.modes?.forget(name);
       const intent = peer && this.#withMode(peer, this.#intent(peer));
-      this.#wantElements(owner, peer, intent);
+      this.#wantElements(name, peer, intent);
+      this.#wantWireGuard(owner, intent);
       this.#installer.set(name, intent);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
       this.#installer.set(name, undefined);
-      this.#wantElements(owner, peer, undefined);
+      this.#wantElements(name, peer, undefined);
+      this.#wantWireGuard(owner, undefined);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }
   }
 
   /** Sets the peer's nftables elements, also if this node has no tunnel to it. */
-  #wantElements(owner: Owner, peer: Peer | undefined, intent: PeerIntent | undefined): void {
+  #wantElements(name: string, peer: Peer | undefined, intent: PeerIntent | undefined): void {
     const { nodeState, environment } = this.#options;
     const families = familiesOf(environment());
     const networks = (intent?.podCidrs ?? []).filter(({ family }) => families.includes(family));
+    const mustEncrypt = intent !== undefined && this.#mustEncrypt(intent);
+    this.#blackholes.set(name, mustEncrypt ? networks : []);
+    const isPlain = peer !== undefined && !mustEncrypt && this.#options.modes?.maySendDirectly(peer) === true;
+    const encrypted = mustEncrypt ? encryptedNetworkElements(networks) : [];
     nodeState.wantElements(
-      owner,
-      new Map([
-        ...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)),
-        ...podNetworkElements(networks, intent?.maySendDirectly === true),
-      ]),
+      ownerOf('peer', name),
+      new Map([...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)), ...podNetworkElements(networks, isPlain), ...encrypted]),
     );
+  }
+
+  /** Sets the peer in the WireGuard device, also while packets are not sent to it that way yet: it accepts those that the peer sends. */
+  #wantWireGuard(owner: Owner, intent: PeerIntent | undefined): void {
+    const { nodeState, environment, encryption } = this.#options;
+    if (!encryption) return;
+    const end = intent && reachedEnd(intent, environment());
+    nodeState.wantWireGuard(owner, intent ? encryption.entries(intent.name, end, reachedNetworks(intent, environment())) : new Map());
+  }
+
+  /** Reports whether packets to a peer and from it are dropped where they are not encrypted. */
+  #mustEncrypt({ name }: PeerIntent): boolean {
+    const { encryption } = this.#options;
+    if (!encryption) return false;
+    const { state } = encryption.of(name);
+    return state === 'encrypted' || (state !== 'off' && encryption.refusesClear());
   }
 
   #intent(peer: Peer): PeerIntent {
@@ -281,8 +313,14 @@ export class Peers {
 
   /** Returns the intent with the peer's mode, selected now. */
   #withMode(peer: Peer, intent: PeerIntent): PeerIntent {
-    const { modes } = this.#options;
-    return modes ? { ...intent, ...modes.select(peer, intent, this.#families()) } : intent;
+    const { modes, encryption } = this.#options;
+    const selected = modes ? { ...intent, ...modes.select(peer, intent, this.#families()) } : intent;
+    if (!encryption) return selected;
+    return {
+      ...selected,
+      ...(encryption.accepts(peer.name) ? { maySendDirectly: true as const } : {}),
+      ...(this.#mustEncrypt(intent) && encryption.refusesClear() ? { refusesTunnel: true as const } : {}),
+    };
   }
 
   #isFine(claim: AddressClaim): boolean {
@@ -304,7 +342,14 @@ export class Peers {
       const why = this.#claims.objection(claim);
       return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
     });
-    return [...(peer.refusedPodCidrs ?? []), ...(peer.refusedAddresses ?? []), ...claims, ...objectionsToFamily(peer, this.#options)];
+    const { encryption } = this.#options;
+    return [
+      ...(peer.refusedPodCidrs ?? []),
+      ...(peer.refusedAddresses ?? []),
+      ...claims,
+      ...objectionsToFamily(peer, this.#options),
+      ...(encryption?.objections(peer.name) ?? []),
+    ];
   }
 
   #claimsOf(peer: Peer): readonly AddressClaim[] {

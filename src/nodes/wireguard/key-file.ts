@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { StateFile } from '../../base/files/state-file.ts';
@@ -7,7 +8,7 @@ import { WireGuardPrivateKey } from '../../netlink/wireguard/wireguard-key.ts';
 const BYTES_MAX = 512;
 
 /** Private keys of this node. */
-interface NodeKeys {
+export interface NodeKeys {
   readonly current: WireGuardPrivateKey;
   /** Key that replaces it, and the time (Unix, ms): peers change at that time, and the node shortly after. */
   readonly next?: { readonly key: WireGuardPrivateKey; readonly at: number };
@@ -39,6 +40,11 @@ export class WireGuardKeyFile {
     const keys = { current: WireGuardPrivateKey.generate() };
     await this.write(keys);
     return keys;
+  }
+
+  /** Reports whether there is a key of this node. */
+  exists(): boolean {
+    return existsSync(this.#path);
   }
 
   /** Replaces the file; durable once resolved. @throws SeineError `UNAVAILABLE` */

@@ -110,6 +110,7 @@ const peer: z.ZodType<PeerIntent> = z.strictObject({
   sharedTransport: z.array(ip).exactOptional(),
   direct: z.strictObject({ ipv4: directPath.exactOptional(), ipv6: directPath.exactOptional() }).exactOptional(),
   maySendDirectly: z.literal(true).exactOptional(),
+  refusesTunnel: z.literal(true).exactOptional(),
 } satisfies Shape<PeerIntent>);
 const rateLimit = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<RateLimit>);
 const podIntent: z.ZodType<PodIntent> = z.strictObject({

@@ -8,12 +8,6 @@ import type { NetlinkSocket } from '../../../netlink/socket.ts';
 /** Metric that the kernel gives to routes without one, by family. */
 export const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
 
-/** Metric of Seine's blackhole routes: any other route to the same destination takes precedence. */
-export const blackholeMetric = 4096;
-
-/** Interface of blackhole routes, by which the kernel shows them in IPv6. */
-export const loopback = 'lo';
-
 /** Names of `rtm_protocol` for messages, as in /etc/iproute2/rt_protos. */
 const protocolNames = new Map([
   [2, 'kernel'],

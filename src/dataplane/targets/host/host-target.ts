@@ -22,9 +22,9 @@ import {
 import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../../../netlink/socket.ts';
 import type { WantedRoute } from '../../desired/host-entries.ts';
-import { externalRouting } from '../../pipeline/well-known.ts';
+import { blackholeMetric, externalRouting, loopback } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
-import { addExclusiveRoutes, blackholeMetric, loopback, ordinaryMetric } from './exclusive-routes.ts';
+import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
 import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -114,28 +114,36 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     const additions = inOrder(put.values());
-    const indexOf = await this.#indexesOf(socket, additions, index);
-    for (const slice of slices(additions.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
+    const { indexOf, missing } = await this.#indexesOf(socket, additions, index);
+    const possible = missing.size === 0 ? additions : additions.filter((entry) => entry.kind !== 'route' || !missing.has(entry.route.dev));
+    for (const slice of slices(possible.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
       const batch = new Batch();
       for (const entry of slice) this.#put(batch, entry, index, indexOf);
       await socket.transactOffThread(batch);
     }
-    const exclusive = additions.flatMap((entry) => (isExclusive(entry) ? [newRoute(entry.route, indexOf)] : []));
+    const exclusive = possible.flatMap((entry) => (isExclusive(entry) ? [newRoute(entry.route, indexOf)] : []));
     for (const slice of slices(exclusive)) await addExclusiveRoutes(socket, slice);
     await addRules(socket, additions);
+    // A removed route may be replaced by one over that interface.
+    for (const dev of missing) throw new SeineError('UNAVAILABLE', `there is no interface ${dev} yet`);
     for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
   }
 
-  /** Returns a function from the name of a route's interface to its index. @throws SeineError `UNAVAILABLE` if one does not exist */
-  async #indexesOf(socket: NetlinkSocket, entries: readonly HostEntry[], gateway: IfIndex): Promise<(dev: string) => IfIndex> {
+  /** Returns a function from the name of a route's interface to its index, and the names of those that do not exist. */
+  async #indexesOf(
+    socket: NetlinkSocket,
+    entries: readonly HostEntry[],
+    gateway: IfIndex,
+  ): Promise<{ readonly indexOf: (dev: string) => IfIndex; readonly missing: ReadonlySet<string> }> {
     const indexes = new Map([[this.#gateway, gateway]]);
+    const missing = new Set<string>();
     for (const entry of entries) {
       if (entry.kind !== 'route' || entry.route.kind === 'blackhole' || indexes.has(entry.route.dev)) continue;
       const link = await getLinkOffThread(socket, entry.route.dev);
-      if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${entry.route.dev} yet`);
-      indexes.set(entry.route.dev, link.index);
+      if (link === undefined) missing.add(entry.route.dev);
+      else indexes.set(entry.route.dev, link.index);
     }
-    return (dev) => indexes.get(dev) ?? gateway;
+    return { indexOf: (dev) => indexes.get(dev) ?? gateway, missing };
   }
 
   async *#observed(socket: NetlinkSocket, link: Link | undefined): AsyncGenerator<Iterable<HostEntry>> {

@@ -1,0 +1,56 @@
+import type { Log } from '../../base/log/log.ts';
+import type { WireGuardTarget } from '../../dataplane/targets/wireguard/wireguard-target.ts';
+import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import {
+  peerModesAnnotation,
+  setNodeAnnotations,
+  wireGuardKeyAnnotation,
+  wireGuardNextKeyAnnotation,
+} from '../../kubernetes/resources/node-annotations.ts';
+import { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
+import { WireGuardKeyFile } from '../../nodes/wireguard/key-file.ts';
+import { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
+
+/** Opens the encryption of this node: reads its key, and what a previous agent has left. @throws SeineError like `NodeEncryption.open` */
+export function openEncryption(
+  { trafficEncryptionMode, stateDir }: AgentConfig,
+  target: WireGuardTarget,
+  signal: AbortSignal,
+): Promise<NodeEncryption> {
+  return NodeEncryption.open({
+    isEnabled: trafficEncryptionMode === 'wireGuard',
+    file: new WireGuardKeyFile(stateDir),
+    observe: () => target.observe(signal),
+  });
+}
+
+/** Part of the sources from the API server. */
+interface NodeObjects {
+  readonly nodes: { readonly replica: Replica<Node> };
+  readonly http: KubeHttp;
+}
+
+/** Opens the annotations of this node's own object. */
+export function openOwnAnnotations({ nodes, http }: NodeObjects, nodeName: string, log: Log): OwnAnnotations {
+  return new OwnAnnotations({
+    present: () => {
+      const node = nodes.replica.get(nodeName);
+      return node && presentAnnotations(node);
+    },
+    write: (annotations, signal) => setNodeAnnotations(http, nodeName, annotations, signal),
+    subscribe: (listener) => nodes.replica.subscribe((names) => names.has(nodeName) && listener()),
+    log,
+    now: () => performance.now(),
+  });
+}
+
+function presentAnnotations({ peerModes, wireGuardKey, wireGuardNextKey }: Node): Readonly<Record<string, string>> {
+  return {
+    ...(peerModes === undefined ? {} : { [peerModesAnnotation]: peerModes }),
+    ...(wireGuardKey === undefined ? {} : { [wireGuardKeyAnnotation]: wireGuardKey }),
+    ...(wireGuardNextKey === undefined ? {} : { [wireGuardNextKeyAnnotation]: wireGuardNextKey }),
+  };
+}

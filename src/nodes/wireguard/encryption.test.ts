@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../../test/support/example-node.ts';
+import { parseCidr, parseIp } from '../../base/net/ip.ts';
+import type { NodeWireGuard } from '../../dataplane/compile/environment.ts';
+import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import { WireGuardPrivateKey, type WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
+import { Encryption } from './encryption.ts';
+import { nextKeyText } from './rotation.ts';
+
+const [key, next] = [WireGuardPrivateKey.generate(), WireGuardPrivateKey.generate()];
+const peer = (more: Partial<Peer> = {}): Peer => ({ name: 'n2', podCidrs: [], transport: {}, addresses: [], ...more });
+
+/** Encryption of a node with a clock that the test sets. */
+function nodeWith(wireGuard: Partial<NodeWireGuard> = {}, inherited: readonly WireGuardPublicKey[] = []) {
+  const clock = { now: 0, announced: undefined as number | undefined };
+  const environment = { ...exampleNode, wireGuard: { device: 'antrea-wg0', port: 51820, unencryptedPeers: 'drop', ...wireGuard } as const };
+  const encryption = new Encryption({
+    environment: () => environment,
+    isOwnKey: () => false,
+    announcedSince: () => clock.announced,
+    inherited: new Set(inherited),
+    announced: () => undefined,
+    now: () => clock.now,
+    monotonic: () => clock.now,
+  });
+  return { encryption, clock };
+}
+
+describe('encryption of what a node sends to a peer', () => {
+  it('begins once both nodes have had the other’s key for two seconds', () => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' });
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    expect(encryption.of('n2')).toEqual({ state: 'establishing', otherwise: 'allow' });
+    clock.now = 60_000; // this node’s key has not been written
+    expect(encryption.of('n2').state).toBe('establishing');
+    expect(encryption.nextChangeIn()).toBeUndefined();
+    clock.announced = 60_000;
+    expect(encryption.nextChangeIn()).toBe(2_000);
+    clock.now = 61_999;
+    expect(encryption.of('n2').state).toBe('establishing');
+    clock.now = 62_000;
+    expect(encryption.of('n2')).toEqual({ state: 'encrypted', device: 'antrea-wg0' });
+    expect(encryption.nextChangeIn()).toBeUndefined();
+  });
+
+  it('continues at once with the peers that the device of the previous agent had', () => {
+    const { encryption } = nodeWith({}, [key.publicKey]);
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    expect(encryption.of('n2').state).toBe('encrypted');
+  });
+
+  it('does not end when the peer has another key, and ends when it has none', () => {
+    const { encryption } = nodeWith({ unencryptedPeers: 'allow' }, [key.publicKey]);
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    expect(encryption.of('n2').state).toBe('encrypted');
+    encryption.note('n2', peer({ wireGuardKey: next.publicKey }));
+    expect(encryption.of('n2').state).toBe('encrypted');
+    encryption.note('n2', peer());
+    expect(encryption.of('n2')).toEqual({ state: 'noKey', otherwise: 'allow' });
+  });
+
+  it('uses the next key of a peer from its time on', () => {
+    const { encryption, clock } = nodeWith({}, [key.publicKey]);
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey, wireGuardNextKey: nextKeyText({ key: next, at: 30_000 }) }));
+    const networks = [parseCidr('10.10.4.0/22')];
+    const keyNow = (): string[] => [...encryption.entries('n2', parseIp('192.0.2.2'), networks).keys()];
+    expect(keyNow()).toEqual([`peer/${key.publicKey}`]);
+    expect(encryption.of('n2').state).toBe('encrypted');
+    expect(encryption.nextChangeIn()).toBe(30_000);
+    clock.now = 30_000;
+    expect(keyNow()).toEqual([`peer/${next.publicKey}`]);
+    expect(encryption.of('n2').state).toBe('encrypted');
+  });
+
+  it('sends nothing while encryption ends, and accepts what peers still send', () => {
+    const { encryption } = nodeWith({ unencryptedPeers: 'allow', isEnding: true }, [key.publicKey]);
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    expect([encryption.of('n2').state, encryption.accepts('n2')]).toEqual(['off', true]);
+  });
+
+  it('names a peer without a key where its packets are dropped', () => {
+    for (const [unencryptedPeers, count] of [
+      ['drop', 1],
+      ['allow', 0],
+    ] as const) {
+      const { encryption } = nodeWith({ unencryptedPeers });
+      encryption.note('n2', peer());
+      expect(encryption.objections('n2')).toHaveLength(count);
+    }
+  });
+});

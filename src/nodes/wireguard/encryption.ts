@@ -1,0 +1,147 @@
+import type { Cidr, Ip } from '../../base/net/ip.ts';
+import type { NodeEnvironment, NodeWireGuard } from '../../dataplane/compile/environment.ts';
+import { peerKey, type WireGuardEntry, type WireGuardKey } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
+import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import type { WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
+import type { PeerEncryption } from '../modes/peer-mode.ts';
+import { PeerKeys } from './peer-keys.ts';
+
+/**
+ * Time between the exchange of two nodes' keys and the first encrypted packet (ms). Each node has read the other's key by then: the first
+ * handshake with an unknown key is lost, and the next one follows after 5 s.
+ */
+const establishingMs = 2_000;
+
+interface EncryptionOptions {
+  readonly environment: () => NodeEnvironment;
+  /** Reports whether a key is one of this node's. */
+  readonly isOwnKey: (key: WireGuardPublicKey) => boolean;
+  /** Returns since when this node's object announces its key (`monotonic`); undefined while it does not. */
+  readonly announcedSince: () => number | undefined;
+  /** Keys of the peers that the device had when the agent started: these have exchanged packets before. */
+  readonly inherited: ReadonlySet<WireGuardPublicKey>;
+  /** Called when a peer announces another key. */
+  readonly announced: () => void;
+  /** Current Unix time (ms). */
+  readonly now: () => number;
+  /** Time (ms) that no clock change affects. */
+  readonly monotonic: () => number;
+}
+
+/**
+ * Encryption of what this node sends to each peer, from the keys that the peers' Node objects announce. A peer that was established stays
+ * so while it has a key: nothing is sent to it without encryption again.
+ */
+export class Encryption {
+  readonly #options: EncryptionOptions;
+  readonly #keys: PeerKeys;
+  /** Time (`monotonic`) since which a peer has had a key. */
+  readonly #keyedSince = new Map<string, number>();
+  readonly #established = new Set<string>();
+
+  constructor(options: EncryptionOptions) {
+    this.#options = options;
+    this.#keys = new PeerKeys(options.isOwnKey);
+  }
+
+  /** Notes what a peer announces; undefined: its Node is gone. @returns other peers whose keys may be decided differently now */
+  note(name: string, peer: Peer | undefined): ReadonlySet<string> {
+    const concerned = this.#keys.set(name, peer);
+    this.#noteKey(name);
+    for (const other of concerned) this.#noteKey(other);
+    this.#options.announced();
+    return concerned;
+  }
+
+  /** Returns how packets to a peer are encrypted. */
+  of(name: string): PeerEncryption {
+    const { wireGuard } = this.#options.environment();
+    if (wireGuard === undefined || wireGuard.isEnding) return { state: 'off' };
+    const { unencryptedPeers: otherwise, device } = wireGuard;
+    const key = this.#keyOf(name);
+    if (key === undefined) return { state: 'noKey', otherwise };
+    if (!this.#isEstablished(name, key)) return { state: 'establishing', otherwise };
+    return { state: 'encrypted', device };
+  }
+
+  /** Reports whether packets from a peer are accepted by the WireGuard device. */
+  accepts(name: string): boolean {
+    return this.#options.environment().wireGuard !== undefined && this.#keyOf(name) !== undefined;
+  }
+
+  /** Reports whether packets of a peer that are not encrypted are dropped. */
+  refusesClear(): boolean {
+    return this.#options.environment().wireGuard?.unencryptedPeers === 'drop';
+  }
+
+  /** Returns the entries of a peer for the WireGuard device. @param end address at which it is reached; undefined if there is none */
+  entries(name: string, end: Ip | undefined, networks: readonly Cidr[]): ReadonlyMap<WireGuardKey, WireGuardEntry> {
+    const { wireGuard } = this.#options.environment();
+    const key = this.#keyOf(name);
+    if (wireGuard === undefined || key === undefined || end === undefined) return new Map();
+    const peer = { publicKey: key, endpoint: endpointAt(end, wireGuard), allowedNetworks: networks };
+    return new Map([[peerKey(key), { kind: 'peer', peer }]]);
+  }
+
+  /** Returns the reason for not accepting the key of a peer, or for not having one where that is a fault. */
+  objections(name: string): readonly string[] {
+    const { wireGuard } = this.#options.environment();
+    if (wireGuard === undefined || wireGuard.isEnding) return [];
+    const objection = this.#keys.objection(name, this.#options.now());
+    if (objection !== undefined) return [objection];
+    return wireGuard.unencryptedPeers === 'drop' && this.#keyOf(name) === undefined
+      ? ['has no WireGuard key: its packets are dropped (wireGuard.unencryptedPeers: drop)']
+      : [];
+  }
+
+  /** Returns peers whose key changed between two Unix times (ms). */
+  changedBetween(from: number, until: number): readonly string[] {
+    return this.#keys.changedBetween(from, until);
+  }
+
+  /** Returns the time (ms) until the next change that no event reports; undefined if there is none. */
+  nextChangeIn(): number | undefined {
+    const { now, monotonic } = this.#options;
+    const rotation = this.#keys.nextChange(now());
+    const established = this.#establishedAt();
+    const waits = [
+      ...(rotation === undefined ? [] : [rotation - now()]),
+      ...(established === undefined ? [] : [established - monotonic()]),
+    ];
+    return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits));
+  }
+
+  #establishedAt(): number | undefined {
+    const announced = this.#options.announcedSince();
+    if (announced === undefined) return undefined;
+    const pending = [...this.#keyedSince].filter(([name]) => !this.#established.has(name));
+    if (pending.length === 0) return undefined;
+    return Math.max(announced, Math.min(...pending.map(([, since]) => since))) + establishingMs;
+  }
+
+  #noteKey(name: string): void {
+    const key = this.#keyOf(name);
+    if (key === undefined) {
+      this.#keyedSince.delete(name);
+      this.#established.delete(name);
+    } else if (!this.#keyedSince.has(name)) this.#keyedSince.set(name, this.#options.monotonic());
+  }
+
+  #isEstablished(name: string, key: WireGuardPublicKey): boolean {
+    if (this.#established.has(name)) return true;
+    const { inherited, announcedSince, monotonic } = this.#options;
+    const [keyed, announced] = [this.#keyedSince.get(name), announcedSince()];
+    const isOldEnough = keyed !== undefined && announced !== undefined && monotonic() >= Math.max(keyed, announced) + establishingMs;
+    if (!inherited.has(key) && !isOldEnough) return false;
+    this.#established.add(name);
+    return true;
+  }
+
+  #keyOf(name: string): WireGuardPublicKey | undefined {
+    return this.#keys.keyOf(name, this.#options.now());
+  }
+}
+
+function endpointAt(address: Ip, { port }: NodeWireGuard): { readonly address: Ip; readonly port: number } {
+  return { address, port };
+}

@@ -1,0 +1,160 @@
+import { describe, expect, it, vi } from 'vitest';
+import { exampleNode } from '../../../test/support/example-node.ts';
+import { silentLog } from '../../base/log/log.ts';
+import type { WireGuardEntry, WireGuardKey } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
+import { wantedDevice } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
+import { wireGuardKeyAnnotation, wireGuardNextKeyAnnotation } from '../../kubernetes/resources/node-annotations.ts';
+import { WireGuardPrivateKey } from '../../netlink/wireguard/wireguard-key.ts';
+import { OwnAnnotations } from '../modes/own-annotations.ts';
+import type { NodeKeys } from './key-file.ts';
+import { NodeEncryption } from './node-encryption.ts';
+import { nextKeyText } from './rotation.ts';
+
+const wireGuard = { device: 'antrea-wg0', port: 51820, unencryptedPeers: 'drop' } as const;
+const current = WireGuardPrivateKey.generate();
+
+interface Before {
+  readonly isEnabled: boolean;
+  readonly keys?: NodeKeys;
+  readonly device?: boolean;
+}
+
+/** Node with a clock that the test moves, an API server that accepts every annotation, and a device that accepts every change. */
+async function nodeWith({ isEnabled, keys, device = false }: Before) {
+  let stored = keys;
+  let time = 1_000_000;
+  let annotations: Record<string, string> = {};
+  const listeners = new Set<() => void>();
+  const order: string[] = [];
+  const wanted = new Map<WireGuardKey, WireGuardEntry>();
+  const observed = new Map<WireGuardKey, WireGuardEntry>(device ? [['device', wantedDevice(current, 51820, 1390)]] : []);
+  const encryption = await NodeEncryption.open({
+    isEnabled,
+    file: {
+      exists: () => stored !== undefined,
+      open: async () => (stored ??= { current }),
+      write: async (next) => {
+        order.push(`file ${next.current.publicKey === current.publicKey ? 'old' : 'new'}`);
+        stored = next;
+      },
+    },
+    observe: async () => observed,
+    now: () => time,
+    monotonic: () => time,
+  });
+  const own = new OwnAnnotations({
+    present: () => annotations,
+    write: async (changed) => {
+      order.push(`annotations ${Object.keys(changed).length}`);
+      annotations = Object.fromEntries(
+        Object.entries({ ...annotations, ...changed }).flatMap(([key, value]) => (value === null ? [] : [[key, value]])),
+      );
+      for (const listener of listeners) listener();
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    log: silentLog,
+    pauses: { first: 1, most: 1 },
+    now: () => time,
+  });
+  const done = () => Promise.resolve();
+  const calls = { modesChanged: vi.fn(), keysChanged: vi.fn(), ended: vi.fn() };
+  encryption.use({
+    nodeState: {
+      wantWireGuard: (_: unknown, entries: ReadonlyMap<WireGuardKey, WireGuardEntry>) => {
+        const entry = entries.get('device');
+        if (entry?.kind === 'device' && wanted.get('device') !== entry) order.push('device');
+        wanted.clear();
+        for (const [key, value] of entries) wanted.set(key, value);
+        return 0;
+      },
+      reconcilers: { firewall: { realizedFor: async () => void order.push('table') }, wireguard: { realizedFor: done } },
+      firewall: { revision: 0 },
+      wireguard: { revision: 0 },
+    } as never,
+    environment: () => ({ ...exampleNode, wireGuard: isEnabled ? wireGuard : { ...wireGuard, isEnding: true } }),
+    annotations: own,
+    log: silentLog,
+    ...calls,
+  });
+  const stop = new AbortController();
+  const running = Promise.all([encryption.run(stop.signal), own.run(stop.signal)]);
+  return {
+    encryption,
+    calls,
+    order,
+    annotations: () => annotations,
+    stored: () => stored,
+    device: () => wanted.get('device'),
+    advance: (ms: number) => {
+      time += ms;
+      encryption.check();
+    },
+    end: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+describe('encryption of a node', () => {
+  it('announces its key after the table against cleartext and the device are there', async () => {
+    const node = await nodeWith({ isEnabled: true });
+    await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: current.publicKey }));
+    expect(node.order.slice(0, 2)).toEqual(['table', 'device']);
+    await node.end();
+  });
+
+  it('selects the modes of peers again when they are established', async () => {
+    const node = await nodeWith({ isEnabled: true });
+    const peer = { name: 'n2', podCidrs: [], transport: {}, addresses: [], wireGuardKey: WireGuardPrivateKey.generate().publicKey };
+    await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: current.publicKey }));
+    node.calls.modesChanged.mockClear();
+    node.encryption.peers.note('n2', peer);
+    await vi.waitFor(() => expect(node.calls.modesChanged).toHaveBeenCalled()); // a timer is set for the peer
+    expect(node.encryption.peers.of('n2').state).toBe('establishing');
+    node.calls.modesChanged.mockClear();
+    node.advance(2_000);
+    await vi.waitFor(() => expect(node.calls.modesChanged).toHaveBeenCalled());
+    expect(node.encryption.peers.of('n2').state).toBe('encrypted');
+    await node.end();
+  });
+
+  it('changes its key after it has announced the new one, peers first', async () => {
+    const node = await nodeWith({ isEnabled: true, keys: { current }, device: true });
+    const at = await node.encryption.rotate();
+    expect(await node.encryption.rotate()).toBe(at);
+    const next = node.stored()?.next;
+    await vi.waitFor(() => expect(node.annotations()[wireGuardNextKeyAnnotation]).toBe(next && nextKeyText(next)));
+    expect(node.encryption.publicKey).toBe(current.publicKey);
+    node.advance(30_000);
+    await vi.waitFor(() => expect(node.calls.modesChanged).toHaveBeenCalled());
+    expect(node.encryption.publicKey).toBe(current.publicKey);
+    node.advance(100);
+    await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: next?.key.publicKey }));
+    expect(node.stored()).toEqual({ current: next?.key });
+    expect(node.device()).toMatchObject({ publicKey: next?.key.publicKey });
+    await node.end();
+  });
+
+  it('ends only after its key has not been announced for some time', async () => {
+    const node = await nodeWith({ isEnabled: false, keys: { current }, device: true });
+    expect(node.encryption.isEnding).toBe(true);
+    await vi.waitFor(() => expect(node.device()).toBeDefined());
+    node.advance(9_999);
+    expect([node.calls.ended.mock.calls.length, node.device() !== undefined]).toEqual([0, true]);
+    node.advance(2);
+    await vi.waitFor(() => expect(node.calls.ended).toHaveBeenCalledOnce());
+    expect([node.encryption.isEnding, node.device()]).toEqual([false, undefined]);
+    await node.end();
+  });
+
+  it('wants no device and writes nothing where it was never on', async () => {
+    const node = await nodeWith({ isEnabled: false });
+    expect([node.encryption.isEnding, node.device(), node.order, node.stored()]).toEqual([false, undefined, [], undefined]);
+    await expect(node.encryption.rotate()).rejects.toThrow('trafficEncryptionMode is not wireGuard');
+    await node.end();
+  });
+});

@@ -1,0 +1,168 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { transportInterface } from '../../lab/node/topology.ts';
+import { wireGuardFolder } from '../../lab/node/wireguard.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { type Family, parseIp } from '../../src/base/net/ip.ts';
+import { ProcessWireGuard } from '../../src/netlink/wireguard/process-wireguard.ts';
+import { ClearCapture } from '../support/clear-capture.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
+import { echo, type StreamCount, UdpStream } from '../support/udp-stream.ts';
+
+const PORT = 7_100;
+const families = ['ipv4', 'ipv6'] as const;
+const keyAnnotation = 'node.antrea.io/wireguard-public-key';
+
+/** Two nodes that encrypt. A capture on every link shows what leaves without encryption, while pods exchange 1,000 packets per second. */
+describe('encryption between nodes', () => {
+  let lab: ConvergeLab;
+  let capture: ClearCapture;
+  const ends: (() => void)[] = [];
+
+  beforeAll(async () => {
+    lab = await ConvergeLab.start(2, undefined, { encryption: 'wireguard' });
+    await lab.startPods();
+    for (const family of families) ends.push(await echo(lab.pod('web-2').netns, ipOf('web-2', family), PORT));
+    await established();
+    capture = await ClearCapture.start(lab.plan);
+  });
+  afterAll(async () => {
+    for (const end of ends) end();
+    await capture?.stop();
+    await lab?.remove();
+  });
+
+  const ipOf = (pod: string, family: Family): string => lab.pod(pod).ips.find((ip) => parseIp(ip).family === family) ?? '';
+  const transportOf = (number: 1 | 2): string => lab.node(number).ips.find((ip) => parseIp(ip).family === 'ipv4') ?? '';
+  const networkOfPeer = async (number: 1 | 2): Promise<string> =>
+    /^blackhole (\S+)/m.exec(await lab.exec(number, 'ip', 'route', 'show', 'proto', '0x5e'))?.[1] ?? '';
+  const routesOver = async (number: 1 | 2, device: string): Promise<string> =>
+    await lab.exec(number, 'ip', 'route', 'show', 'dev', device, 'proto', '0x5e');
+  const keyOf = async (number: 1 | 2): Promise<string> => {
+    const ofProcess = new ProcessWireGuard(wireGuardFolder(lab.plan, lab.node(number)));
+    const device = await ofProcess.read('antrea-wg0', AbortSignal.timeout(5_000 * slowness));
+    return device?.publicKey ?? (await lab.exec(number, 'wg', 'show', 'antrea-wg0', 'public-key')).trim();
+  };
+  const cleartextDrops = async (number: 1 | 2): Promise<number> =>
+    Number(/packets (\d+)/.exec(await lab.exec(number, 'nft', 'list', 'counter', 'inet', 'seine-clear', 'cleartext4'))?.[1]);
+
+  /** Waits until both nodes send encrypted packets to each other. */
+  async function established(): Promise<void> {
+    await untilReached();
+    for (const number of [1, 2] as const)
+      await until(
+        async () => (await routesOver(number, 'antrea-wg0')) !== '',
+        20_000,
+        () => `node ${number} has no route over antrea-wg0`,
+      );
+  }
+
+  async function untilReached(): Promise<void> {
+    await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
+    await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
+  }
+
+  /** Runs `work` while a pod exchanges packets with one of the other node in both families. @returns the streams, and clear packets */
+  async function during(work: () => Promise<void>): Promise<{ readonly streams: readonly StreamCount[]; readonly clear: number }> {
+    const before = capture.seen.count;
+    const streams = await Promise.all(families.map((family) => UdpStream.start(lab.pod('client-1').netns, ipOf('web-2', family), PORT)));
+    let counts: readonly StreamCount[] = [];
+    try {
+      await continued(streams);
+      await work();
+      await continued(streams);
+    } finally {
+      counts = await Promise.all(streams.map((stream) => stream.stop()));
+    }
+    return { streams: counts, clear: capture.seen.count - before };
+  }
+
+  async function continued(streams: readonly UdpStream[]): Promise<void> {
+    const before = streams.map(({ answered }) => answered);
+    await until(
+      () => streams.every(({ answered }, at) => answered > (before[at] ?? 0) + 100),
+      20_000,
+      () => 'packets of a stream do not come back',
+    );
+  }
+
+  async function restart(number: 1 | 2, verb: 'stop' | 'kill'): Promise<void> {
+    await lab.agent(number, verb);
+    await lab.agent(number, 'start');
+    await lab.untilReady(number);
+  }
+
+  it('encrypts everything between pods of two nodes, and loses nothing when agents are killed', async () => {
+    const keys = [await keyOf(1), await keyOf(2)];
+    const { streams, clear } = await during(async () => {
+      await restart(1, 'kill');
+      await restart(2, 'kill');
+    });
+    expect(clear).toBe(0);
+    expect(streams.map(({ lost }) => lost)).toEqual([0, 0]);
+    expect([await keyOf(1), await keyOf(2)]).toEqual(keys);
+  });
+
+  it('writes nothing to the device after a restart, and keeps the key file', async () => {
+    const file = join(nodePaths(lab.plan.dir, lab.node(1).name).stateDir, 'wireguard.key');
+    const [before, link] = [readFileSync(file, 'utf8'), await lab.exec(1, 'ip', '-o', 'link', 'show', 'antrea-wg0')];
+    await restart(1, 'stop');
+    expect(readFileSync(file, 'utf8')).toBe(before);
+    expect(await lab.exec(1, 'ip', '-o', 'link', 'show', 'antrea-wg0')).toBe(link);
+    for (const operation of ['put', 'remove'])
+      expect((await lab.metrics(1)).get(`reconcile_entries_total{part="wireguard",operation="${operation}"}`) ?? 0).toBe(0);
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['its route is deleted', async () => await lab.exec(1, 'ip', 'route', 'del', await networkOfPeer(1), 'dev', 'antrea-wg0')],
+    ['the device is down', async () => await lab.exec(1, 'ip', 'link', 'set', 'antrea-wg0', 'down')],
+    ['the table is deleted', async () => await lab.exec(1, 'nft', 'delete', 'table', 'inet', 'seine-clear')],
+    ['the table is empty', async () => await lab.exec(1, 'nft', 'flush', 'table', 'inet', 'seine-clear')],
+  ])('sends nothing without encryption when %s, and repairs it', async (_, fault) => {
+    const { clear } = await during(async () => {
+      await fault();
+      await established();
+    });
+    expect(clear).toBe(0);
+    await until(
+      async () => (await lab.exec(1, 'nft', 'list', 'table', 'inet', 'seine-clear')).includes('oifname'),
+      10_000,
+      () => 'the table is not restored',
+    );
+  });
+
+  it('drops and counts packets that another program’s route would send without encryption', async () => {
+    const network = `${ipOf('web-2', 'ipv4')}/32`;
+    const [before, clearBefore] = [await cleartextDrops(1), capture.seen.count];
+    await lab.exec(1, 'ip', 'route', 'add', network, 'via', transportOf(2), 'dev', transportInterface(lab.plan), 'proto', 'static');
+    try {
+      expect((await lab.reach(lab.pod('client-1'), ipOf('web-2', 'ipv4'))).is).not.toBe('OK');
+      expect(await cleartextDrops(1)).toBeGreaterThan(before);
+    } finally {
+      await lab.exec(1, 'ip', 'route', 'del', network, 'proto', 'static');
+    }
+    await established();
+    expect(capture.seen.count).toBe(clearBefore);
+  });
+
+  it('sends nothing to a node without a key', async () => {
+    const clearBefore = capture.seen.count;
+    await lab.agent(2, 'stop');
+    const signal = AbortSignal.timeout(20_000 * slowness);
+    const body = { metadata: { annotations: { [keyAnnotation]: null } } };
+    const path = `/api/v1/nodes/${lab.node(2).name}`;
+    await lab.api.send({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' }, signal);
+    await until(
+      async () => (await routesOver(1, 'antrea-wg0')) === '',
+      20_000,
+      () => 'node 1 still sends to node 2',
+    );
+    expect((await lab.reach(lab.pod('client-1'), ipOf('web-2', 'ipv4'))).is).not.toBe('OK');
+    await lab.agent(2, 'start');
+    await lab.untilReady(2);
+    await established();
+    expect(capture.seen.count).toBe(clearBefore);
+  });
+});
