@@ -25,6 +25,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'endpoints that a client gets, with reasons; `from` is a pod, `node` or `external`',
   },
   'GET /v1/explain/pod': { parameters: ['name'], does: 'network, history and problems of a pod' },
+  'GET /v1/drops': { does: 'packets that ended on the bridge, by reason' },
   'GET /v1/trace': {
     parameters: ['from', 'to', 'port', 'family', 'source-port', 'established'],
     does: 'path of a packet through this node, hop by hop, by the installed flows and by those that the agent wants',

@@ -10,6 +10,7 @@ import { areasPicture } from './areas-picture.ts';
 import { configurationTables, switchesList } from './configuration-tables.ts';
 import { conformancePage } from './conformance-page.ts';
 import { dataPathsTable } from './datapaths-page.ts';
+import { dropsTable } from './drops-table.ts';
 import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { lintCodesTable } from './lint-codes-table.ts';
@@ -77,6 +78,7 @@ function referencePages(): readonly Page[] {
     reference('api', { paths: pathsTable }),
     reference('metrics', { metrics: metricsTable }),
     reference('alerts', { alerts: alertsTable }),
+    reference('drops', { drops: dropsTable }),
   ];
 }
 

@@ -91,3 +91,9 @@ export interface TraceDifference {
   readonly bridge: string | null;
   readonly owner: string | null;
 }
+
+/** Number of packets that ended at one place of the bridge, for one reason. */
+export interface DropCounter extends Omit<TraceDrop, 'packets'> {
+  /** Since the flows were installed; may exceed 2^53. */
+  readonly packets: string;
+}

@@ -21,6 +21,7 @@ import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
 import { addTimeline } from './timeline.ts';
+import { addDrops } from './trace/drops-command.ts';
 import { addTrace } from './trace/trace-command.ts';
 
 const examples = `
@@ -35,6 +36,7 @@ Examples:
   ovs-ofctl --names dump-flows br-int | seinectl annotate
   seinectl timeline --since 10m                   recent events of the agent, one line each
   seinectl trace shop/web-0 service:shop/db 5432  the path of a packet, the verdict, and who decided it
+  seinectl drops --for 10s                        how many packets ended, and why
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they allow
@@ -89,6 +91,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
     .action((file: string | undefined) => exitWith(annotate(context(), file)));
   addCapture(root, { agent: () => context().agent, terminal, exitWith });
   addTrace(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
+  addDrops(root, { agent: () => context().agent, terminal, exitWith });
   addTimeline(root, { agent: () => context().agent, terminal, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });

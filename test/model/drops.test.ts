@@ -1,11 +1,15 @@
 import { expect, it } from 'vitest';
 import { compileVerdicts } from '../../src/dataplane/compile/compile-verdict.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import { type DropName, dropNames, dropOf } from '../../src/dataplane/pipeline/drops.ts';
 import type { Flow, Step } from '../../src/dataplane/pipeline/flow.ts';
 import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import { decodeFlowEntry, encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { toOpenFlowMatch } from '../../src/dataplane/targets/bridge/encoding/to-openflow.ts';
 import { decodeMatch, encodeMatch } from '../../src/openflow/match/match.ts';
+import { dropOfFlow } from '../../src/operations/trace/drop-counters.ts';
 import { compileScene, exampleScene, type Scene, withDirectPeers } from './scene.ts';
 
 const gre: Scene = { ...exampleScene, node: { ...exampleScene.node, tunnel: { ...exampleScene.node.tunnel, type: 'gre', port: 0 } } };
@@ -31,6 +35,11 @@ const ends = all.filter((flow) => !returns(flow) && !flow.steps.some(goesOn));
 const nameOf = ({ table, priority, match }: Flow): DropName | undefined =>
   dropOf({ table, priority, fields: Object.keys(decodeMatch(encodeMatch(toOpenFlowMatch(match)))) });
 
+/** Flows as they are in OVS, each once. */
+function encodedFlows(flows: readonly Flow[]) {
+  return [...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows })].map(([key, value]) => decodeFlowEntry(key, value));
+}
+
 it('every flow that ends a packet has a name for the drop', () => {
   expect(ends.length).toBeGreaterThan(60);
   expect(ends.filter((flow) => nameOf(flow) === undefined).map(formatFlow)).toEqual([]);
@@ -40,6 +49,15 @@ it('every table without a matching flow has a name for the drop, if that drops t
   const dropping = Object.entries(tables).filter(([, { miss }]) => miss === 'drop');
   const unnamed = dropping.filter(([table]) => dropOf({ table: table as Flow['table'], fields: [] }) === undefined);
   expect(unnamed.map(([table]) => table)).toEqual([]);
+});
+
+it('the counters name the drops of the flows as installed, and of no other flow', () => {
+  const counted = new Map(
+    encodedFlows(all).map((flow) => [`${flow.table} ${flow.priority} ${Buffer.from(flow.match).toString('hex')}`, dropOfFlow(flow)]),
+  );
+  const named = encodedFlows(ends).map((flow) => counted.get(`${flow.table} ${flow.priority} ${Buffer.from(flow.match).toString('hex')}`));
+  expect(named.every((name) => name !== undefined)).toBe(true);
+  expect([...counted.values()].filter((name) => name !== undefined)).toHaveLength(encodedFlows(ends).length);
 });
 
 it('every name belongs to a flow, or to a table without one', () => {

@@ -40,18 +40,18 @@ export const drops = {
     cause: 'The podCIDR of the Node changed, two nodes have overlapping podCIDRs, or the packet is forged',
     remedy: 'Compare spec.podCIDRs of both Nodes with the address of the sender',
   },
-  'neighbour.forged': {
+  'neighbour.refused': {
     table: 'spoofGuard',
     fields: ['icmpv6_type'],
     message: 'The neighbour discovery message, or router advertisement, is not one that a pod may send',
-    cause: 'A pod announces addresses of others, or routes',
+    cause: 'Most pods ask for routers when they start; or a pod announces addresses of others, or routes',
     remedy: fixed,
   },
   'spoofed.address': {
     table: 'spoofGuard',
     message: 'The source address, or the Ethernet source, is not one of the sender',
     cause:
-      'The pod sends with an address that it was not given: a virtual machine or container inside it, an address added by hand, or an attack',
+      'The pod sends with an address that it was not given: a virtual machine or container inside it, an address added by hand, or an attack. A few packets at the start of a pod are tests of its IPv6 address',
     remedy: 'Send with the address of the pod: `seinectl get pods` shows it. Translate addresses inside the pod',
   },
   'neighbour.unknown': {

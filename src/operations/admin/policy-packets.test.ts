@@ -59,8 +59,9 @@ it('counts packets by direction and verdict, and by rule only if enabled', async
     ],
     rules: [],
     rulesLeftOut: 0,
+    drops: [],
   });
-  expect(dumpFlows).not.toHaveBeenCalled();
+  expect(dumpFlows.mock.calls.map(([{ table }]) => table)).not.toContain(tables.ingressNetworkPolicy.id);
 });
 
 it('reads OVS once for many scrapes, and again after fifteen seconds', async () => {
@@ -91,7 +92,7 @@ it('has no samples while OVS does not answer', async () => {
   const { packets, aggregate, later } = setUp();
   await packets.read(never);
   aggregate.mockRejectedValueOnce(new SeineError('UNAVAILABLE', 'gone'));
-  expect(await later()).toEqual({ verdicts: [], rules: [], rulesLeftOut: 0 });
+  expect(await later()).toEqual({ verdicts: [], rules: [], rulesLeftOut: 0, drops: [] });
   expect((await later()).verdicts).toHaveLength(4);
 });
 

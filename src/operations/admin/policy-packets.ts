@@ -1,6 +1,8 @@
 import { abortable } from '../../base/async/abortable.ts';
 import { within } from '../../base/async/time-limit.ts';
 import { readAllowedCounts, readDeniedCounts } from '../../policy/denied-log/denied-counts.ts';
+import { readDrops } from '../trace/drop-counters.ts';
+import type { Sample } from './metrics/exporter.ts';
 import type { PolicyPacketsSamples } from './metrics/scrape.ts';
 import { type PolicyCountersPort, readRuleCounters } from './policy-counters.ts';
 
@@ -19,15 +21,16 @@ export interface PolicyPacketsPort extends PolicyCountersPort {
   readonly openflow: PolicyCountersPort['openflow'] & Parameters<typeof readDeniedCounts>[0];
 }
 
-const nothing: PolicyPacketsSamples = { verdicts: [], rules: [], rulesLeftOut: 0 };
+const nothing: PolicyPacketsSamples = { verdicts: [], rules: [], rulesLeftOut: 0, drops: [] };
 
-/** Verdicts of policies, in packets, for metrics: read from OVS only while scrapes occur. */
+/** Verdicts of policies and drops, in packets, for metrics: read from OVS only while scrapes occur. */
 export class PolicyPackets {
   readonly #port: PolicyPacketsPort;
   readonly #signal: AbortSignal;
   readonly #now: () => number;
   readonly #verdicts = new GrowingSums();
   readonly #rules = new GrowingSums();
+  readonly #drops = new GrowingSums();
   /** Rules that have a series: they keep it while they exist; otherwise counts would break off. */
   #listed: ReadonlySet<string> = new Set();
   #last: PolicyPacketsSamples = nothing;
@@ -58,7 +61,13 @@ export class PolicyPackets {
     try {
       const signal = within(this.#signal, READ_TIMEOUT_MS);
       const verdicts = await this.#readVerdicts(signal);
-      this.#last = { verdicts, ...(this.#port.config.policy.ruleMetrics ? await this.#readRules(signal) : { rules: [], rulesLeftOut: 0 }) };
+      const drops = [...(await readDrops(this.#port.openflow, { services: false }, signal))];
+      const samples = drops.map(([reason, packets]): Sample => [{ reason }, this.#drops.next(reason, packets)]);
+      this.#last = {
+        verdicts,
+        drops: samples,
+        ...(this.#port.config.policy.ruleMetrics ? await this.#readRules(signal) : { rules: [], rulesLeftOut: 0 }),
+      };
     } catch {
       this.#last = nothing; // other metrics report that OVS is not connected, or that the node is not known yet
     } finally {

@@ -1,5 +1,6 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
+import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
@@ -112,6 +113,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/trace': async (query, signal) =>
       json(await tracedNode({ ...agent, policyOf: (...ends) => tracedPolicy(agent, ...ends) }, query, signal)),
+    '/v1/drops': async (_, signal) => json({ items: dropCounters(await readDrops(agent.openflow, { services: true }, signal)) }),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),
     '/v1/policy/policy': (query) => onePolicy(agent, query),

@@ -45,6 +45,7 @@ const none = '';
 const texts: Partial<Readonly<Record<PipelineTableName, (view: HopView) => string>>> = {
   classify: ({ before, names }) => `arrives from ${names.port(Number(before.get('in_port')))}${tunnelSourceText(before, names)}`,
   spoofGuard: ({ before }) => `${addressIn(before, 'src').text} is an address of the sender`,
+  neighbour: ({ before }) => `asks for the Ethernet address of ${addressIn(before, 'dst').text}`,
   state: ({ before }) => stateText(before),
   sourceRangeSets: ({ before }) => `${addressIn(before, 'src').text} is in loadBalancerSourceRanges of the Service`,
   affinity: ({ before, after }) =>

@@ -1,5 +1,5 @@
 import type { TracedPacket } from '../../api/trace.ts';
-import { type Family, type Ip, ipFromValue, parseIp } from '../../base/net/ip.ts';
+import { cidrContains, type Family, type Ip, ipFromValue, parseIp } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { KnownField, PacketState, WalkedFields } from '../../dataplane/flow-walk/packet-state.ts';
@@ -16,6 +16,9 @@ const portFields: Readonly<Record<number, readonly [KnownField, KnownField]>> = 
   17: ['udp_src', 'udp_dst'],
   132: ['sctp_src', 'sctp_dst'],
 };
+const ARP = 0x0806;
+const SOLICITATION = 135;
+const SOLICITED_NODE = parseIp('ff02::1:ff00:0').value;
 const SYN = 0x02;
 const ACK = 0x10;
 const TTL = 64;
@@ -32,6 +35,7 @@ export function packetOf(question: TraceQuestion, ends: PacketEnds, environment:
   const { family } = source;
   const local = leases.find((each) => each.state === 'allocated' && each.addresses.some(({ ip }) => ip.text === destination.text));
   const [from, to] = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
+  if (isUnknownNeighbour(question, destination, environment, local)) return neighbourRequest(question, ends);
   return {
     ...linkOf(question, environment, local?.mac),
     ...outerOf(question, environment),
@@ -41,6 +45,31 @@ export function packetOf(question: TraceQuestion, ends: PacketEnds, environment:
     nw_ttl: TTL,
     ...transportOf(question, family),
   };
+}
+
+/** A pod asks for the Ethernet address of a neighbour before it sends to it. Reports whether there is none to answer. */
+function isUnknownNeighbour(
+  { from }: TraceQuestion,
+  destination: Ip,
+  { podCidrs, gateway }: NodeEnvironment,
+  local: Lease | undefined,
+): boolean {
+  const isGateway = gateway.addresses.some(({ text }) => text === destination.text);
+  return from.pod !== undefined && !local && !isGateway && podCidrs.some((network) => cidrContains(network, destination));
+}
+
+/** ARP request (RFC 826), or neighbour solicitation to the multicast address of the target (RFC 4861 section 4.3, RFC 4291 section 2.7.1). */
+function neighbourRequest({ from }: TraceQuestion, { source, destination }: PacketEnds): WalkedFields {
+  const [mac, in_port] = [from.pod ? macNumber(from.pod.mac) : 0, from.pod?.ofPort ?? 0];
+  const link = { in_port, eth_src: mac };
+  if (source.family === 'ipv4') {
+    const arp = { arp_op: 1, arp_sha: mac, arp_spa: source.value, arp_tpa: destination.value };
+    return { ...link, eth_dst: 0xffff_ffff_ffff, eth_type: ARP, ...arp };
+  }
+  const end = destination.value & 0xff_ffffn;
+  const ip = { eth_type: etherTypes.ipv6, ipv6_src: source.value, ipv6_dst: SOLICITED_NODE | end, ip_proto: icmp.ipv6.number, nw_ttl: 255 };
+  const solicitation = { icmpv6_type: SOLICITATION, nd_target: destination.value, nd_sll: mac };
+  return { ...link, eth_dst: 0x3333_ff00_0000n | end, ...ip, ...solicitation };
 }
 
 /** Ethernet addresses and the input port. A neighbour on the same node is addressed directly, all else through the gateway. */
@@ -82,6 +111,8 @@ function macNumber(mac: Mac): number {
 /** Returns an address of a packet. */
 export function addressIn(packet: PacketState, end: 'src' | 'dst'): Ip {
   const isIpv4 = packet.get('eth_type') === BigInt(etherTypes.ipv4);
+  if (packet.get('eth_type') === BigInt(ARP)) return ipFromValue('ipv4', packet.get(end === 'src' ? 'arp_spa' : 'arp_tpa'));
+  if (end === 'dst' && packet.get('icmpv6_type') === BigInt(SOLICITATION)) return ipFromValue('ipv6', packet.get('nd_target'));
   return ipFromValue(isIpv4 ? 'ipv4' : 'ipv6', packet.get(isIpv4 ? `ip_${end}` : `ipv6_${end}`));
 }
 
@@ -108,7 +139,7 @@ export function tracedPacket(packet: PacketState): TracedPacket {
   const [outerSource, outerDestination] = [tunnelSource(packet), tunnelDestination(packet)];
   const protocol = Number(packet.get('ip_proto'));
   return {
-    protocol: protocolNames[protocol] ?? String(protocol),
+    protocol: packet.get('eth_type') === BigInt(ARP) ? 'ARP' : (protocolNames[protocol] ?? String(protocol)),
     source: addressIn(packet, 'src').text,
     ...(sourcePort !== undefined && { sourcePort }),
     destination: addressIn(packet, 'dst').text,

@@ -19,10 +19,13 @@ interface TraceSender {
   readonly peer?: Peer;
 }
 
+/** Service with the fields that a trace needs. */
+type TracedService = Pick<Service, 'clusterIps' | 'ports'>;
+
 interface TraceReceiver {
   readonly name: string;
   readonly addresses: readonly Ip[];
-  readonly service?: Service;
+  readonly service?: TracedService;
 }
 
 export interface TraceQuestion {
@@ -43,7 +46,7 @@ export interface TraceNames {
   readonly environment: NodeEnvironment;
   readonly portOf: (lease: Lease) => number | undefined;
   readonly podElsewhere: (name: string) => PolicyPod | undefined;
-  readonly service: (name: string) => Service | undefined;
+  readonly service: (name: string) => TracedService | undefined;
   readonly peer: (name: string) => Peer | undefined;
 }
 

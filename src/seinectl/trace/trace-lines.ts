@@ -41,6 +41,7 @@ function endsText({ from, to, packet, node, connection }: WholeTrace, { endpoint
 }
 
 function portText({ destinationPort, protocol }: TracedPacket): string {
+  if (protocol === 'ARP') return 'ARP request: the sender asks for the Ethernet address first';
   return destinationPort === undefined ? `${protocol} echo` : `${destinationPort}/${protocol}`;
 }
 

@@ -145,6 +145,11 @@ export const metricRows = {
     help: 'Time from the notification of a change that affects policies to the acknowledgement of all resulting changes by OVS.',
     buckets: programmingBuckets,
   },
+  drops_total: {
+    type: 'counter',
+    help: 'Packets that ended on the bridge, by reason (docs/reference/drops.md), without those to Services that have no endpoint. Read from OVS at most every 15 s.',
+    labels: ['reason'],
+  },
   policy_packets_total: {
     type: 'counter',
     help: 'Packets of the opening direction that policies on this node have decided about; in audit mode, denied ones pass. Read from OVS at most every 15 s.',

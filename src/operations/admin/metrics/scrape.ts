@@ -106,6 +106,8 @@ export interface PolicyPacketsSamples {
   readonly verdicts: readonly Sample[];
   readonly rules: readonly Sample[];
   readonly rulesLeftOut: number;
+  /** Packets that ended on the bridge, by the name of the drop. */
+  readonly drops: readonly Sample[];
 }
 
 interface ScrapeSources {
@@ -120,7 +122,7 @@ interface ScrapeSources {
 export async function scrapeAgent({ agent, record, health, policyPackets }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
   const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
   const unlearned = await unlearnedAssociations(agent.openflow, signal);
-  const { verdicts, rules, rulesLeftOut } = await policyPackets.read(signal);
+  const { verdicts, rules, rulesLeftOut, drops } = await policyPackets.read(signal);
   return {
     ...ofNode(agent),
     info: await versions(agent, signal),
@@ -135,6 +137,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     sctp_unlearned_packets_total: unlearned,
     ...(await affinities(agent.openflow, signal)),
+    drops_total: drops,
     policy_packets_total: verdicts,
     policy_rule_packets_total: rules,
     policy_rule_packets_left_out: one(rulesLeftOut),
