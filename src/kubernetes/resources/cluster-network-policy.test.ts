@@ -11,6 +11,26 @@ const egressOf = (rule: object) => read({ egress: [rule] });
 const tenantA = [{ key: 'tenant', operator: 'In', values: ['a'] }];
 
 describe('a ClusterNetworkPolicy', () => {
+  it.each([
+    ['of all kinds of peers', { tier: 'Baseline', priority: 1_000, ingress: [{ name: 'a', action: 'Pass', from: [everyNamespace] }] }],
+    [
+      'with parts that cannot be read',
+      {
+        ingress: [
+          { action: 'Accept', from: [{ sets: {} }] },
+          { action: 'Deny', from: 'x' },
+        ],
+      },
+    ],
+    [
+      'with ports and networks',
+      { egress: [{ action: 'Deny', to: [{ networks: ['10.0.0.0/8'] }], protocols: [{ tcp: { destinationPort: { number: 1 } } }] }] },
+    ],
+  ])('%s is the same after it was stored on disk', (_, spec) => {
+    const policy = read(spec);
+    expect(JSON.parse(JSON.stringify(policy))).toEqual(policy);
+  });
+
   it('is read with all kinds of subjects, peers and protocols', () => {
     const pods = { namespaceSelector: { matchLabels: { tenant: 'a' } }, podSelector: {} };
     const spec = {

@@ -22,6 +22,16 @@ const shop = { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } };
 const db = { matchLabels: { app: 'db' } };
 const every = { appliedTo: [{ namespaceSelector: {} }], priority: 1 };
 
+it('ranks the older of two policies of one priority first, as Antrea does', () => {
+  const aged = (name: string, creationTimestamp: string) => {
+    const policy = antrea('ClusterNetworkPolicy', name, { ...every, ingress: [{ action: 'Drop' }] });
+    return { ...policy, metadata: { ...policy.metadata, creationTimestamp } };
+  };
+  const { policies } = convert(aged('a', '2026-11-02T00:00:00Z'), aged('b', '2026-11-01T00:00:00Z'));
+  const byRank = policies.toSorted((a, b) => a.spec.priority - b.spec.priority);
+  expect(byRank.map(({ metadata }) => metadata.name)).toEqual([expect.stringContaining('b'), expect.stringContaining('a')]);
+});
+
 it('converts an AdminNetworkPolicy field by field', () => {
   const spec = {
     priority: 7,
