@@ -27,6 +27,8 @@ interface FakeFleetOptions {
   readonly delayMs?: number;
   /** True if nodes may not be listed. */
   readonly nodesForbidden?: boolean;
+  /** Objects of further lists, by path. */
+  readonly objects?: Readonly<Record<string, readonly object[]>>;
   /** Objects per page. */
   readonly page?: number;
 }
@@ -69,14 +71,20 @@ export class FakeFleet {
   #list(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '', 'http://fake');
     const from = Number(url.searchParams.get('continue') ?? 0);
-    const { agents, nodesForbidden, page = 500 } = this.#options;
+    const { agents, nodesForbidden, objects = {}, page = 500 } = this.#options;
     const isNodes = url.pathname === '/api/v1/nodes';
     if (isNodes && nodesForbidden) {
       refuse(response, 'nodes is forbidden');
       return;
     }
+    // An API group that this server does not have.
+    if (url.pathname.startsWith('/apis/policy.networking.k8s.io')) {
+      response.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found');
+      return;
+    }
     const known = isNodes ? agents.map(({ node }) => nodeObject(node)) : agents.filter(({ absent }) => !absent).map(podObject);
-    const items = isNodes || url.pathname === '/api/v1/namespaces/seine-system/pods' ? known : [];
+    const given = objects[url.pathname];
+    const items = given ?? (isNodes || url.pathname === '/api/v1/namespaces/seine-system/pods' ? known : []);
     const rest = items.length > from + page ? { continue: String(from + page) } : {};
     const body = { kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: '1', ...rest }, items: items.slice(from, from + page) };
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));

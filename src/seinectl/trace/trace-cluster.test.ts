@@ -1,0 +1,112 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type FakeAgent, FakeFleet } from '../../../test/support/fake-fleet.ts';
+import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
+import type { NodeTrace, TraceOutcome } from '../../api/trace.ts';
+import { traceCluster } from './trace-cluster.ts';
+
+let folder: string;
+let fleet: FakeFleet | undefined;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'seine-trace-'));
+});
+afterEach(async () => {
+  await fleet?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
+const toNode2: TraceOutcome = { what: 'tunnel', to: 'node-2', packet };
+const delivered: TraceOutcome = { what: 'pod', to: 'pod shop/db-0', packet };
+
+function answer(node: string, bridge: TraceOutcome): string {
+  const path = { endpoints: [], hops: [{ table: 'classify', text: 'arrives', flow: null, owner: null }], bridge, desired: bridge };
+  const ends = { from: 'shop/web-0', to: 'shop/db-0', connection: 'new' } as const;
+  const trace: NodeTrace = { node, traces: [{ family: 'ipv4', packet, ...ends, paths: [path], moreEndpoints: 0, milliseconds: 1 }] };
+  return JSON.stringify(trace);
+}
+
+const pod = (name: string, app: string, ip: string, nodeName: string): object => ({
+  metadata: { namespace: 'shop', name, labels: { app } },
+  spec: { nodeName, containers: [{ name: 'c' }] },
+  status: { phase: 'Running', podIPs: [{ ip }] },
+});
+
+const node = (name: string, cidr: string): object => ({
+  metadata: { name, labels: { 'kubernetes.io/os': 'linux' } },
+  spec: { podCIDRs: [cidr] },
+  status: { addresses: [] },
+});
+
+const denyAll: object = {
+  metadata: { namespace: 'shop', name: 'deny-all' },
+  spec: { podSelector: {}, policyTypes: ['Ingress'] },
+};
+
+async function trace(agents: readonly FakeAgent[], policies: readonly object[] = [], from = 'shop/web-0') {
+  fleet = new FakeFleet({
+    agents,
+    objects: {
+      '/api/v1/pods': [pod('web-0', 'web', '10.0.0.5', 'node-1'), pod('db-0', 'db', '10.0.1.5', 'node-2')],
+      '/api/v1/namespaces': [{ metadata: { name: 'shop' } }],
+      '/api/v1/nodes': [node('node-1', '10.0.0.0/24'), node('node-2', '10.0.1.0/24')],
+      '/apis/networking.k8s.io/v1/networkpolicies': policies,
+    },
+  });
+  const server = `http://127.0.0.1:${await fleet.listen()}`;
+  const kubeconfig = join(folder, 'kubeconfig');
+  const here = { clusters: [{ name: 'here', cluster: { server } }], users: [{ name: 'me', user: { token: 'secret' } }] };
+  const contexts = [{ name: 'here', context: { cluster: 'here', user: 'me' } }];
+  writeFileSync(kubeconfig, JSON.stringify({ ...here, contexts, 'current-context': 'here' }));
+  const { terminal, out, err } = recordingTerminal();
+  const flags = { kubeconfig, namespace: 'seine-system', output: 'table' } as const;
+  const code = await traceCluster({ from, to: 'shop/db-0', port: '80' }, flags, terminal, {});
+  return { code, out: out.join('\n'), err: err.join('\n'), commands: fleet.commands };
+}
+
+const both: readonly FakeAgent[] = [
+  { node: 'node-1', reply: { answer: answer('node-1', toNode2) } },
+  { node: 'node-2', reply: { answer: answer('node-2', delivered) } },
+];
+
+it('asks the node of the sender, then the next one, and compares with the objects', async () => {
+  const { code, out, commands } = await trace(both);
+  expect(commands).toEqual([
+    ['seinectl', 'trace', '--raw', '--', 'shop/web-0', 'shop/db-0', '80'],
+    ['seinectl', 'trace', '--raw', '--family', 'ipv4', '--source-port', '40000', '--', 'tunnel:node-1/10.0.0.5', '10.0.1.5', '80/TCP'],
+  ]);
+  expect(out).toContain('ALLOWED  shop/web-0 (10.0.0.5, node-1) -> shop/db-0 10.0.1.5 80/TCP');
+  expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
+  expect(out).toContain('meaning allowed (no policy isolates an end)');
+  expect(code).toBe(0);
+});
+
+it('reports that the objects deny what the nodes let pass', async () => {
+  const { code, out } = await trace(both, [denyAll]);
+  expect(out).toContain('meaning denied (ingress: no rule allows it: shop/deny-all)');
+  expect(code).toBe(4);
+});
+
+it('names a node that does not answer, with the rest of the path', async () => {
+  const [first] = both;
+  if (!first) throw new Error('no agent');
+  const { code, out } = await trace([first, { node: 'node-2', reply: 'exit' }]);
+  expect(out).toContain('UNKNOWN');
+  expect(out).toContain('The part of node-2 is unknown: no agent answers on /run/seine/agent.sock');
+  expect(code).toBe(3);
+});
+
+it('names the right that a user lacks', async () => {
+  const { code, err } = await trace([{ node: 'node-1', reply: 'refused' }]);
+  expect(err).toContain('is forbidden');
+  expect(code).toBe(3);
+});
+
+it('an answer that is no trace is that of an older agent', async () => {
+  const { code, err } = await trace([{ node: 'node-1', reply: { answer: '{"node":"node-1"}' } }]);
+  expect(err).toContain('the agent may be older than this seinectl');
+  expect(code).toBe(3);
+});
