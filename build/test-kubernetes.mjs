@@ -347,19 +347,25 @@ async function builtPrograms(set) {
   return (await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', ...some], { cwd: root })) !== undefined;
 }
 
-/** Files of a set, which vitest runs one after the other. */
-function filesOf(set) {
-  const parts = set === 'kubeadm' ? ['', '-kube-proxy', '-upgrade'] : [''];
-  return parts.map((part) => `test/kubernetes/${set}${part}.test.ts`);
+/** Files of a set in groups. Groups run side by side: clusters of kubeadm spend most of the time in roll-outs, which wait for each node. */
+function fileGroupsOf(set) {
+  const parts = set === 'kubeadm' ? [['', '-kube-proxy'], ['-upgrade']] : [['']];
+  return parts.map((group) => group.map((part) => `test/kubernetes/${set}${part}.test.ts`));
 }
 
 async function runOne(set, families, { keep, 'pod-interface': kind }, { env: more, name = set } = {}) {
   if (!(await builtPrograms(set))) return add(0, 1);
-  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', ...filesOf(set)];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
   const beside = { install: forPages, kubeadm: forKubeadm }[set];
   const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
   const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...(await beside?.()), ...more };
+  const runs = fileGroupsOf(set).map((files, index) => runFiles(files, env, { keep, name: index === 0 ? name : `${name}-${index + 1}` }));
+  return (await Promise.all(runs)).every(Boolean);
+}
+
+/** Runs files one after the other. @returns {Promise<boolean>} true if all their tests passed */
+async function runFiles(files, env, { keep, name }) {
+  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', ...files];
   // Files that must stay must not be in the mounts of a run that removes its remains.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   const code = await (keep ? kept() : runTests(args, env, { name }));
