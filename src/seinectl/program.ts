@@ -165,7 +165,7 @@ function addExplain(
   service: (name: string, from: string | undefined) => Promise<void>,
   pod: (name: string, json: boolean) => Promise<void>,
 ): void {
-  const explained = root.command('explain').description('explain the answers of a Service on this node, or the network of a pod');
+  const explained = root.command('explain').description('explain how this node serves a Service, or the network of a pod');
   explained
     .command('service')
     .description('explain what clients of a Service get on this node')

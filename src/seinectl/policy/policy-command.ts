@@ -81,7 +81,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   policy
     .command('top')
     .description(
-      'packets of each rule, with rate: those that open connections or continue in their direction; without an allowing rule: isolating policies',
+      'count the packets of each rule, and of isolating policies where no rule allows them: those that open a connection, and later ones in its direction',
     )
     .option('--for <time>', 'how long to measure the rate, e.g. 30s', secondsUpToADay, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
