@@ -14,6 +14,7 @@ import { policyChecks } from './demo/policy-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
 import { type DemoCheck, type DemoCheckResult, demoPod, type Scene } from './demo/scene.ts';
 import { serviceChecks } from './demo/service-checks.ts';
+import { traceChecks } from './demo/trace-checks.ts';
 import { clusterIps, createAll, type DemoManifest, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
 import { removeLab } from './down.ts';
 import { KubeApi } from './kube/kube-api.ts';
@@ -116,6 +117,7 @@ function checksOf(scene: Scene): DemoCheck[] {
     ...families.flatMap((family) => changeChecks(scene, family)),
     ...families.flatMap((family) => policyChecks(scene, family)),
     ...(scene.plan.clusterPolicies === true ? families.flatMap((family) => clusterPolicyChecks(scene, family)) : []),
+    ...traceChecks(scene, families),
     ...nodeChecks(scene),
   ];
 }

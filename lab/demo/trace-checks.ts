@@ -1,0 +1,122 @@
+import { request } from 'node:http';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import type { Family } from '../../src/base/net/ip.ts';
+import { run } from '../machine/process.ts';
+import { nodePaths } from '../plan/names.ts';
+import { guardedNamespace, guardedPod } from './guarded.ts';
+import { type DemoCheck, demoPod, eventually, ofFamily, type Scene, type Verdict } from './scene.ts';
+import { demoNamespace, podPort } from './workload.ts';
+
+const answerMs = 20_000;
+const answerBytesMax = 16 * 1024 * 1024;
+/** Time for which the agent leaves the deleted flow alone, should the check not end it (s). */
+const pauseSeconds = 120;
+
+/** Answer of `/v1/trace`, as far as the checks read it. */
+interface Traced {
+  readonly traces: readonly { readonly paths: readonly TracedPath[] }[];
+}
+
+interface TracedPath {
+  readonly bridge: {
+    readonly what: string;
+    readonly to: string;
+    readonly packet: { readonly source: string; readonly destination: string; readonly destinationPort?: number };
+    readonly drop?: { readonly name: string };
+  };
+  readonly difference?: { readonly table: string };
+}
+
+/** Where packets end, by the flows that are installed. */
+export function traceChecks(scene: Scene, families: readonly Family[]): DemoCheck[] {
+  return [
+    ...families.flatMap((family) => [
+      { name: `trace.service.${family}`, run: () => eventually(() => toService(scene, family)) },
+      { name: `trace.denied.${family}`, run: () => eventually(() => toGuarded(scene, family)) },
+    ]),
+    { name: 'trace.fault', run: (signal) => fault(scene, families[0] ?? 'ipv4', signal) },
+  ];
+}
+
+/** A client's packets to a Service reach a pod, whichever endpoint is chosen, over both nodes. */
+async function toService(scene: Scene, family: Family): Promise<Verdict> {
+  const { name, node } = demoPod(scene, 'client', 1);
+  const paths = await trace(scene, node, {
+    from: `${demoNamespace}/${name}`,
+    to: `service:${demoNamespace}/web`,
+    port: `${podPort}/TCP`,
+    family,
+  });
+  const ends = await Promise.all(paths.map((path) => endOf(scene, node, path, family)));
+  const wrong = ends.filter(({ bridge, difference }) => bridge.what !== 'pod' || difference);
+  const detail = ends.map(({ bridge }) => `${bridge.what} ${bridge.to}`).join(', ');
+  return { ok: ends.length > 0 && wrong.length === 0, detail };
+}
+
+/** A client that no policy names: the trace gives the policy's drop. */
+async function toGuarded(scene: Scene, family: Family): Promise<Verdict> {
+  const { name, node } = demoPod(scene, 'web', 1);
+  const to = `${guardedNamespace}/${guardedPod}`;
+  const [first] = await trace(scene, node, { from: `${demoNamespace}/${name}`, to, port: `${podPort}/TCP`, family });
+  if (!first) return { ok: false, detail: 'no path' };
+  const { bridge, difference } = await endOf(scene, node, first, family);
+  const reason = bridge.drop?.name ?? bridge.what;
+  return { ok: !difference && (reason === 'policy.ingress' || reason === 'policy.refused'), detail: `${reason} at ${to}` };
+}
+
+/** A flow that is deleted is named by the trace; the agent installs it again. */
+async function fault(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
+  const [client, web] = [demoPod(scene, 'client', 1), demoPod(scene, 'web', 1)];
+  const { node } = client;
+  const question = { from: `${demoNamespace}/${client.name}`, to: `${demoNamespace}/${web.name}`, port: `${podPort}/TCP`, family };
+  const rundir = scene.status.nodes.find(({ name }) => name === node)?.rundir;
+  if (rundir === undefined) throw new SeineError('INVARIANT', `${node} is no node`);
+  const match = `table=route,${family === 'ipv4' ? 'ip,nw_dst' : 'ipv6,ipv6_dst'}=${ofFamily(web.ips, family)}`;
+  await ask(scene, node, `/v1/pause?seconds=${pauseSeconds}`, 'POST');
+  let named: string | undefined;
+  try {
+    await run('ovs-ofctl', ['-O', 'OpenFlow15', '--names', 'del-flows', 'br-int', match], { env: { OVS_RUNDIR: rundir } }, signal);
+    named = (await trace(scene, node, question))[0]?.difference?.table;
+  } finally {
+    await ask(scene, node, '/v1/resume', 'POST');
+  }
+  const repaired = await eventually(async () => {
+    const [path] = await trace(scene, node, question);
+    return { ok: path?.bridge.what === 'pod' && path.difference === undefined, detail: `${path?.bridge.what} ${path?.bridge.to}` };
+  });
+  return { ok: named === 'route' && repaired.ok, detail: `deleted flow named in table ${named ?? 'none'}, then ${repaired.detail}` };
+}
+
+/** Follows a path to the next nodes. */
+async function endOf(scene: Scene, node: string, path: TracedPath, family: Family): Promise<TracedPath> {
+  const { what, to, packet } = path.bridge;
+  if (what !== 'tunnel') return path;
+  const question = { from: `tunnel:${node}/${packet.source}`, to: packet.destination, port: `${packet.destinationPort}/TCP`, family };
+  const [next] = await trace(scene, to, question);
+  if (!next) throw new SeineError('UNAVAILABLE', `${to} traces no path`);
+  return next.bridge.what === 'tunnel' ? next : await endOf(scene, to, next, family);
+}
+
+async function trace(scene: Scene, node: string, question: Readonly<Record<string, string>>): Promise<readonly TracedPath[]> {
+  const { traces } = JSON.parse(await ask(scene, node, `/v1/trace?${new URLSearchParams(question)}`)) as Traced;
+  return traces.flatMap(({ paths }) => paths);
+}
+
+/** Asks the agent of a node. @throws SeineError `REFUSED` with its message for any answer but success */
+function ask({ plan }: Scene, node: string, path: string, method: 'GET' | 'POST' = 'GET'): Promise<string> {
+  const { apiSocket } = nodePaths(plan.dir, node);
+  return new Promise((resolve, reject) => {
+    const sent = request({ socketPath: apiSocket, path, method, signal: AbortSignal.timeout(answerMs), agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (text: string) => {
+        body += text;
+        if (body.length > answerBytesMax) response.destroy(new SeineError('PROTOCOL', 'the response is too long'));
+      });
+      response.once('error', reject);
+      response.once('end', () => (response.statusCode === 200 ? resolve(body) : reject(new SeineError('REFUSED', body.trim()))));
+    });
+    sent.once('error', reject);
+    sent.end();
+  });
+}
