@@ -54,6 +54,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'POST /v1/check': { parameters: ['peer', 'peers', 'seconds'], does: 'findings of a check with test packets; changes nothing' },
   'POST /v1/pause': { parameters: ['seconds'], does: 'stops the repair of foreign changes, for a day at most' },
   'POST /v1/resume': { does: 'ends the pause' },
+  'POST /v1/wireguard/rotate': { does: 'announces a new WireGuard key of this node' },
   'POST /v1/policy/suspend': {
     parameters: ['what', 'name', 'seconds', 'reason'],
     does: 'suspends policies for a `pod`, a `namespace` or the `node`, for a day at most',

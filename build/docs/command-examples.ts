@@ -30,6 +30,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   'policy resume': 'seinectl policy resume --pod shop/web-0',
   pause: 'seinectl pause --for 10m',
   resume: 'seinectl resume',
+  'wireguard rotate': 'seinectl wireguard rotate',
   annotate: 'ovs-ofctl --names dump-flows br-int | seinectl annotate',
   capture: 'seinectl capture shop/web-0 -w web-0.pcap --for 10s',
   drops: 'seinectl drops --for 10s',
@@ -46,5 +47,6 @@ export const commandExamples: Readonly<Record<string, string>> = {
   'cluster check': 'seinectl cluster check --timeout 60s',
   'cluster versions': 'seinectl cluster versions',
   'cluster policy': 'seinectl cluster policy',
+  'cluster wireguard rotate': 'seinectl cluster wireguard rotate',
   version: 'seinectl version',
 };

@@ -120,6 +120,11 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       about: 'From hosts on a link of the node, or past the tunnel by another program. They are dropped.',
       queries: { '{{instance}} {{family}}': rate('plain_drops_total', 'instance, family') },
     },
+    {
+      title: 'Packets of pods without encryption',
+      about: 'With trafficEncryptionMode: wireGuard. They are dropped; a route of another program may send them.',
+      queries: { '{{instance}} {{family}}': rate('cleartext_drops_total', 'instance, family') },
+    },
   ],
   'Keeping it so': [
     {

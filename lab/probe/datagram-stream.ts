@@ -64,13 +64,8 @@ export class DatagramStream {
     return this.#sinceAnswer >= inARow;
   }
 
-  /** Sends nothing more; answers are still counted. */
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
   close(): void {
-    this.stop();
+    clearInterval(this.#timer);
     this.#socket.close();
   }
 

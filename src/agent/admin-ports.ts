@@ -93,6 +93,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     node,
     running: () => node() ?? notStarted(readiness),
     held: () => heldOf(started()),
+    encryption: () => started()?.encryption,
   };
 }
 

@@ -23,6 +23,7 @@ import { RepairPause } from '../operations/admin/repair-pause.ts';
 import { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { affinityCheck } from '../operations/diagnose/entries/affinity-check.ts';
 import { associationCheck } from '../operations/diagnose/entries/association-check.ts';
+import { readClearDrops } from '../operations/diagnose/entries/guard-drops.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
 import { journalCheck } from '../pods/ipam/journal-check.ts';
@@ -40,6 +41,7 @@ import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { peerModesCheck } from './peers/peer-modes-check.ts';
 import { openPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
+import { wireGuardCheck } from './peers/wireguard-check.ts';
 import { openSuspensions } from './policy.ts';
 import { reportPolicyMode } from './policy-mode.ts';
 import { routingCheck } from './routing-check.ts';
@@ -183,7 +185,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
   const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
-  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached }) => {
+  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached, encryption }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -197,6 +199,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
       healthChecks.follow(routingCheck(routeConflicts), signal),
       healthChecks.follow(peerModesCheck({ peers: reached, modes: paths.modes }), signal),
+      ...(config.trafficEncryptionMode === 'wireGuard' ? [healthChecks.follow(encryptionCheck(stack, encryption), signal)] : []),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
       healthChecks.follow(affinityCheck(openflow, proxy.services), signal),
@@ -205,6 +208,15 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       keepTunnelNeighbours({ config, peers, live, log }, signal),
     ];
   };
+}
+
+function encryptionCheck({ wireGuard, netfilter }: NodeStack, { peers }: StartedNode['encryption']): ReturnType<typeof wireGuardCheck> {
+  return wireGuardCheck({
+    read: (signal) => wireGuard.read(signal),
+    nodeOf: (key) => peers.nodeOf(key),
+    clearDrops: () => [...readClearDrops({ netfilter }).values()].reduce((sum, packets) => sum + packets, 0),
+    now: () => Date.now(),
+  });
 }
 
 /**

@@ -25,6 +25,10 @@ export const problemKinds = {
     'echoes to a peer without a tunnel are lost while its own address answers: the network drops packets with pods’ addresses ([traffic modes](traffic-modes.md#prerequisites)); `about` is the family and the node',
   'route.conflict':
     'another program has a route to a peer’s pod network, which Seine never replaces: the peer stays in its previous mode; `about` is the node',
+  'peer.handshake':
+    'a peer does not answer WireGuard handshakes while packets are sent to it ([encryption](encryption.md#problems)); `about` is the node',
+  'wireguard.cleartext':
+    'packets of pods that are not encrypted were dropped in the last minute: another program routes them around encryption ([encryption](encryption.md#problems))',
   'service.affinity':
     'a Service port remembers the maximum number of clients for session affinity; further clients are balanced without it; `about` is the port',
   addresses: 'a pod CIDR is nearly used up',

@@ -23,6 +23,7 @@ import { secondsUpToADay } from './time-option.ts';
 import { addTimeline } from './timeline.ts';
 import { addDrops } from './trace/drops-command.ts';
 import { addTrace } from './trace/trace-command.ts';
+import { addWireGuard } from './wireguard/wireguard-command.ts';
 
 const examples = `
 Examples:
@@ -84,6 +85,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   const policy = addPolicy(root, { agent: () => context().agent, terminal, exitWith });
   addReach(policy, { terminal, env: process.env, exitWith });
   addPause(root, programContext);
+  addWireGuard(root, { agent: () => context().agent, terminal, exitWith });
   root
     .command('annotate')
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')

@@ -140,6 +140,24 @@ describe('an exclusive route of HostTarget', () => {
     }
   });
 
+  it('waits for its interface to be up, and to exist, while other entries are applied', async () => {
+    const specimen = await openHost();
+    try {
+      const { target, ip } = specimen;
+      const signal = AbortSignal.timeout(20_000);
+      await target.apply({ put: specimen.base, remove: new Set<HostKey>() }, signal);
+      ip('link', 'set', 'other0', 'down');
+      await expect(target.apply(put(route('10.10.8.0/22', 8)), signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      ip('link', 'set', 'other0', 'up');
+      const missing = { destination: parseCidr('10.10.16.0/22'), dev: 'gone0', exclusive: true } as const;
+      const { routes = [] } = route('10.10.8.0/22', 8);
+      await expect(target.apply(put({ routes: [missing, ...routes] }), signal)).rejects.toThrow('there is no interface gone0 yet');
+      expect(ip('route', 'show', '10.10.8.0/22')).toContain('dev other0 proto 94');
+    } finally {
+      await specimen.close();
+    }
+  });
+
   /** With IPv6, the kernel makes an appended route a next hop of Seine's own route. */
   it('is not changed where another program has appended one', async () => {
     const specimen = await openHost();

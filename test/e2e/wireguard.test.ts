@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { transportInterface } from '../../lab/node/topology.ts';
 import { wireGuardFolder } from '../../lab/node/wireguard.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
@@ -94,6 +96,40 @@ describe('encryption between nodes', () => {
     await lab.untilReady(number);
   }
 
+  /** Restarts the agent of a node with another encryption. */
+  async function configure(number: 1 | 2, mode: 'none' | 'allow' | 'drop'): Promise<void> {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(number).name);
+    const config = parse(readFileSync(agentConfig, 'utf8')) as Readonly<Record<string, object>>;
+    const encryption =
+      mode === 'none'
+        ? { trafficEncryptionMode: 'none' }
+        : { trafficEncryptionMode: 'wireGuard', wireGuard: { ...config['wireGuard'], unencryptedPeers: mode } };
+    writeFileSync(agentConfig, stringify({ ...config, ...encryption }));
+    await restart(number, 'stop');
+  }
+
+  async function rotateKey(number: 1 | 2): Promise<void> {
+    const { apiSocket } = nodePaths(lab.plan.dir, lab.node(number).name);
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const sent = request({ socketPath: apiSocket, path: '/v1/wireguard/rotate', method: 'POST', agent: false }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      });
+      sent.once('error', reject);
+      sent.end();
+    });
+    expect(status).toBe(200);
+  }
+
+  /** Waits until a node has neither device nor table. */
+  async function ended(number: 1 | 2): Promise<void> {
+    await until(
+      async () => !(await lab.exec(number, 'nft', 'list', 'tables')).includes('seine-clear'),
+      60_000,
+      () => `encryption of node ${number} does not end`,
+    );
+  }
+
   it('encrypts everything between pods of two nodes, and loses nothing when agents are killed', async () => {
     const keys = [await keyOf(1), await keyOf(2)];
     const { streams, clear } = await during(async () => {
@@ -133,6 +169,20 @@ describe('encryption between nodes', () => {
     );
   });
 
+  it('recreates a deleted device with the same key', async () => {
+    const key = await keyOf(1);
+    const { clear } = await during(async () => {
+      await lab.exec(1, 'ip', 'link', 'delete', 'antrea-wg0');
+      await until(
+        async () => (await keyOf(1).catch(() => '')) === key,
+        20_000,
+        () => 'the device has not been recreated',
+      );
+      await established();
+    });
+    expect(clear).toBe(0);
+  });
+
   it('drops and counts packets that another program’s route would send without encryption', async () => {
     const network = `${ipOf('web-2', 'ipv4')}/32`;
     const [before, clearBefore] = [await cleartextDrops(1), capture.seen.count];
@@ -164,5 +214,52 @@ describe('encryption between nodes', () => {
     await lab.untilReady(2);
     await established();
     expect(capture.seen.count).toBe(clearBefore);
+  });
+
+  it('replaces the key of a node, peers first', async () => {
+    const [before, peer] = [await keyOf(1), await keyOf(2)];
+    const { streams, clear } = await during(async () => {
+      await rotateKey(1);
+      await until(
+        async () => (await keyOf(1)) !== before,
+        60_000,
+        () => 'the key has not changed',
+      );
+      await untilReached();
+    });
+    expect(clear).toBe(0);
+    expect(await keyOf(2)).toBe(peer);
+    // In the other order, the next handshake follows after 5 s.
+    for (const { longestGap } of streams) expect(longestGap).toBeLessThan(3_000);
+  });
+
+  it('is turned off and on again under traffic, and drops nothing of it for long', async () => {
+    const changes: readonly (readonly [1 | 2, 'none' | 'allow' | 'drop'])[] = [
+      [1, 'allow'],
+      [2, 'allow'],
+      [1, 'none'],
+      [2, 'none'],
+      [1, 'allow'],
+      [2, 'allow'],
+    ];
+    const gaps: number[] = [];
+    const clearBefore = capture.seen.count;
+    for (const [number, mode] of changes) {
+      const { streams } = await during(async () => {
+        await configure(number, mode);
+        if (mode === 'none') await ended(number);
+        else if (number === 2) await established();
+      });
+      gaps.push(...streams.map(({ longestGap }) => longestGap));
+    }
+    // A handshake with a peer that does not know the key is repeated after 5 s.
+    expect(Math.max(...gaps)).toBeLessThan(1_000);
+    expect(capture.seen.count).toBeGreaterThan(clearBefore); // it sees the tunnel
+    const dropping = await during(async () => {
+      await configure(1, 'drop');
+      await configure(2, 'drop');
+    });
+    expect(dropping.clear).toBe(0);
+    expect(dropping.streams.map(({ lost }) => lost)).toEqual([0, 0]);
   });
 });

@@ -247,7 +247,7 @@ export const clearTable = 'seine-clear';
 export const encryptedNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
 
 /** Counters of the table: packets that would have left, or that arrived, without encryption. */
-const clearCounters = { ipv4: 'cleartext4', ipv6: 'cleartext6' } as const satisfies Readonly<Record<Family, string>>;
+export const clearCounters = { ipv4: 'cleartext4', ipv6: 'cleartext6' } as const satisfies Readonly<Record<Family, string>>;
 
 /** Settings that are not part of the environment. */
 interface ClearTableOptions {

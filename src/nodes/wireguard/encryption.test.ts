@@ -72,6 +72,27 @@ describe('encryption of what a node sends to a peer', () => {
     expect(encryption.of('n2').state).toBe('encrypted');
   });
 
+  it('keeps a peer in the device until packets are sent without encryption, and not if another node has its key', () => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' }, [key.publicKey]);
+    const keys = (name: string) => [...encryption.entries(name, parseIp('192.0.2.2'), [parseCidr('10.10.4.0/22')]).keys()];
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    encryption.note('n2', peer());
+    expect([keys('n2'), encryption.nextChangeIn()]).toEqual([[`peer/${key.publicKey}`], 5_000]);
+    encryption.note('n3', peer({ name: 'n3', wireGuardKey: key.publicKey }));
+    expect([keys('n2'), keys('n3')]).toEqual([[], [`peer/${key.publicKey}`]]);
+    encryption.note('n3', undefined);
+    clock.now = 5_000;
+    expect(encryption.changedBetween(0, 5_000)).toContain('n2');
+    expect([keys('n2'), encryption.changedBetween(0, 5_000)]).toEqual([[], []]);
+  });
+
+  it('removes a peer without a key at once where nothing may be sent without encryption', () => {
+    const { encryption } = nodeWith({ unencryptedPeers: 'drop' }, [key.publicKey]);
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    encryption.note('n2', peer());
+    expect([...encryption.entries('n2', parseIp('192.0.2.2'), []).keys()]).toEqual([]);
+  });
+
   it('sends nothing while encryption ends, and accepts what peers still send', () => {
     const { encryption } = nodeWith({ unencryptedPeers: 'allow', isEnding: true }, [key.publicKey]);
     encryption.note('n2', peer({ wireGuardKey: key.publicKey }));

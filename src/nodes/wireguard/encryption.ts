@@ -12,6 +12,9 @@ import { PeerKeys } from './peer-keys.ts';
  */
 const establishingMs = 2_000;
 
+/** Time for which the device keeps a peer that has no key any more (ms): packets are sent there until bridge and routes have changed. */
+const leavingMs = 5_000;
+
 interface EncryptionOptions {
   readonly environment: () => NodeEnvironment;
   /** Reports whether a key is one of this node's. */
@@ -38,6 +41,9 @@ export class Encryption {
   /** Time (`monotonic`) since which a peer has had a key. */
   readonly #keyedSince = new Map<string, number>();
   readonly #established = new Set<string>();
+  /** Last keys of peers, and until when (`monotonic`) the device keeps those that are not announced any more. */
+  readonly #lastKeys = new Map<string, WireGuardPublicKey>();
+  readonly #leaving = new Map<string, { readonly key: WireGuardPublicKey; readonly until: number }>();
 
   constructor(options: EncryptionOptions) {
     this.#options = options;
@@ -77,10 +83,15 @@ export class Encryption {
   /** Returns the entries of a peer for the WireGuard device. @param end address at which it is reached; undefined if there is none */
   entries(name: string, end: Ip | undefined, networks: readonly Cidr[]): ReadonlyMap<WireGuardKey, WireGuardEntry> {
     const { wireGuard } = this.#options.environment();
-    const key = this.#keyOf(name);
+    const key = this.#keyOf(name) ?? this.#leavingKey(name);
     if (wireGuard === undefined || key === undefined || end === undefined) return new Map();
     const peer = { publicKey: key, endpoint: endpointAt(end, wireGuard), allowedNetworks: networks };
     return new Map([[peerKey(key), { kind: 'peer', peer }]]);
+  }
+
+  /** Returns the peer that has a key now. */
+  nodeOf(key: WireGuardPublicKey): string | undefined {
+    return this.#keys.nodeOf(key, this.#options.now());
   }
 
   /** Returns the reason for not accepting the key of a peer, or for not having one where that is a fault. */
@@ -94,9 +105,12 @@ export class Encryption {
       : [];
   }
 
-  /** Returns peers whose key changed between two Unix times (ms). */
+  /** Returns peers whose entries changed between two Unix times (ms), or because the device need not keep them any longer. */
   changedBetween(from: number, until: number): readonly string[] {
-    return this.#keys.changedBetween(from, until);
+    const now = this.#options.monotonic();
+    const left = [...this.#leaving].filter(([, leaving]) => leaving.until <= now).map(([name]) => name);
+    for (const name of left) this.#leaving.delete(name);
+    return [...this.#keys.changedBetween(from, until), ...left];
   }
 
   /** Returns the time (ms) until the next change that no event reports; undefined if there is none. */
@@ -105,6 +119,7 @@ export class Encryption {
     const rotation = this.#keys.nextChange(now());
     const established = this.#establishedAt();
     const waits = [
+      ...Array.from(this.#leaving.values(), ({ until }) => until - monotonic()),
       ...(rotation === undefined ? [] : [rotation - now()]),
       ...(established === undefined ? [] : [established - monotonic()]),
     ];
@@ -122,9 +137,28 @@ export class Encryption {
   #noteKey(name: string): void {
     const key = this.#keyOf(name);
     if (key === undefined) {
+      this.#noteLeaving(name);
       this.#keyedSince.delete(name);
       this.#established.delete(name);
-    } else if (!this.#keyedSince.has(name)) this.#keyedSince.set(name, this.#options.monotonic());
+      return;
+    }
+    this.#lastKeys.set(name, key);
+    this.#leaving.delete(name);
+    if (!this.#keyedSince.has(name)) this.#keyedSince.set(name, this.#options.monotonic());
+  }
+
+  /** Keeps the entry of a peer that is reached without encryption from now on. */
+  #noteLeaving(name: string): void {
+    const key = this.#lastKeys.get(name);
+    if (key === undefined) return;
+    this.#lastKeys.delete(name);
+    const isAllowed = this.#options.environment().wireGuard?.unencryptedPeers === 'allow';
+    if (isAllowed) this.#leaving.set(name, { key, until: this.#options.monotonic() + leavingMs });
+  }
+
+  #leavingKey(name: string): WireGuardPublicKey | undefined {
+    const key = this.#leaving.get(name)?.key;
+    return key !== undefined && this.#keys.isFree(key) ? key : undefined;
   }
 
   #isEstablished(name: string, key: WireGuardPublicKey): boolean {

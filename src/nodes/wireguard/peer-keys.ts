@@ -66,6 +66,17 @@ export class PeerKeys {
     return rival === undefined ? undefined : `WireGuard key: node ${rival} has it, which was there before`;
   }
 
+  /** Returns the node that has a key at this time (Unix, ms). */
+  nodeOf(key: WireGuardPublicKey, now: number): string | undefined {
+    for (const name of this.#namesOf.get(key) ?? []) if (this.keyOf(name, now) === key) return name;
+    return undefined;
+  }
+
+  /** Reports whether no node announces a key. */
+  isFree(key: WireGuardPublicKey): boolean {
+    return !this.#namesOf.has(key);
+  }
+
   /** Returns the next time (Unix, ms) at which the key of a peer changes, and undefined if none does. */
   nextChange(now: number): number | undefined {
     let first: number | undefined;

@@ -1,5 +1,7 @@
+import type { RotationAnswer } from '../../api/wireguard.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
+import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiRoutes, json, text } from './answer.ts';
@@ -51,6 +53,7 @@ export type AgentPorts = StatusPort &
   PolicyCountersPort &
   PolicyPacketsPort &
   SuspensionPort &
+  WireGuardPort &
   DeniedLogPort &
   InputsPort &
   LeasesPort &
@@ -62,6 +65,11 @@ export type AgentPorts = StatusPort &
 interface RollOutPort {
   /** Condition of a roll-out, besides serving pods. */
   readonly rollOut: PodExplanationPort['readiness'];
+}
+
+interface WireGuardPort {
+  /** Undefined until the node is known. */
+  readonly encryption: () => Pick<NodeEncryption, 'rotate' | 'publicKey'> | undefined;
 }
 
 interface RepairPort {
@@ -141,6 +149,19 @@ export function operatorActions({ agent, health, control }: Pick<RouteSources, '
     '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
     ...suspensionActions(agent),
+    ...wireGuardActions(agent),
+  };
+}
+
+/** Announces a new WireGuard key of this node. */
+export function wireGuardActions({ encryption }: WireGuardPort): ApiRoutes {
+  return {
+    '/v1/wireguard/rotate': async () => {
+      const node = encryption();
+      if (node === undefined) throw new SeineError('UNAVAILABLE', 'the node is not known yet');
+      const at = await node.rotate();
+      return json({ publicKey: node.publicKey ?? '', changesAt: new Date(at).toISOString() } satisfies RotationAnswer);
+    },
   };
 }
 

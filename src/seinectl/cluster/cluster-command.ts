@@ -32,6 +32,7 @@ const questions: Readonly<Record<ClusterQuestion, { readonly about: string; read
   status: { about: 'show readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
   check: { about: 'test each node with packets; takes a while (exit 1 for any problem)', seconds: 60 },
   versions: { about: 'show which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
+  rotate: { about: 'replace the WireGuard key of each node; packets of about 100 ms of each are lost', seconds: 10 },
   policy: { about: 'show modes, isolated and blocked pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
 };
 
@@ -42,6 +43,7 @@ export function addCluster(root: Command, context: ClusterCommandContext): void 
     .description('show the agents of all nodes, from any host with a kubeconfig')
     .addHelpText('after', help);
   for (const what of ['status', 'check', 'versions', 'policy'] as const) addQuestion(parent, what, context);
+  addQuestion(parent.command('wireguard').description('encryption between nodes'), 'rotate', context);
 }
 
 function addQuestion(parent: Command, what: ClusterQuestion, { terminal, env, exitWith }: ClusterCommandContext): void {

@@ -11,7 +11,7 @@ import { findAgents } from './agents.ts';
 import { type Answers, answersJson, answersOf, gapLines, headline, isComplete } from './answers.ts';
 import { type ProcessVariables, usersAccess } from './kubeconfig.ts';
 import { askAgents } from './query-agent.ts';
-import { check, type FleetQuestion, policy, status, versions } from './questions.ts';
+import { check, type FleetQuestion, policy, rotation, status, versions } from './questions.ts';
 
 export interface ClusterOptions {
   readonly kubeconfig?: string;
@@ -24,12 +24,13 @@ export interface ClusterOptions {
   readonly output: OutputForm;
 }
 
-export type ClusterQuestion = 'status' | 'check' | 'versions' | 'policy';
+export type ClusterQuestion = 'status' | 'check' | 'versions' | 'policy' | 'rotate';
 
 /** Queries all agents, and prints the result. @returns the exit code */
 export async function look(what: ClusterQuestion, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
   return await answered(terminal, () => {
     if (what === 'check') return ask(check, options, terminal, env);
+    if (what === 'rotate') return ask(rotation, options, terminal, env);
     return ask({ status, versions, policy }[what], options, terminal, env);
   });
 }

@@ -1,8 +1,10 @@
+import type { RotationAnswer } from '../../api/wireguard.ts';
 import type { Room } from '../table.ts';
 import type { Answers } from './answers.ts';
 import { badFindings, checkTable, findingsOf, type NodeFindings } from './check-report.ts';
 import { type NodeSummary, summaryOf } from './node-summary.ts';
 import { policyDeviations, policyTable } from './policy-report.ts';
+import { rotationOf, rotationTable } from './rotation-report.ts';
 import { problemsOfFleet, statusTable } from './status-report.ts';
 import { versionsTable } from './versions-report.ts';
 
@@ -47,6 +49,15 @@ export const policy: FleetQuestion<NodeSummary> = {
   fine: 'Policies are enforced on all of them.',
   isFine: ({ policy: { enforcement, mode, closedPods, suspensions, openedByHand, shortages } }) =>
     enforcement === 'enforced' && mode === 'enforce' && closedPods + suspensions + openedByHand + shortages === 0,
+};
+
+export const rotation: FleetQuestion<RotationAnswer> = {
+  command: () => ['seinectl', 'wireguard', 'rotate', '-o', 'json'],
+  understand: rotationOf,
+  table: rotationTable,
+  faults: () => [],
+  fine: 'Each node changes its key at its time, after its peers.',
+  isFine: () => true,
 };
 
 export const check: FleetQuestion<NodeFindings> = {

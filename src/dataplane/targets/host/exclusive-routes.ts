@@ -29,7 +29,7 @@ type ExclusiveRoute = NewRoute & { readonly protocol: number };
  * own replacement would take the first route of that destination, whatever its protocol.
  *
  * @throws SeineError `REFUSED` if another program has a route to one of the destinations, with `destination` and `protocol` in the context.
- *   The other routes are added.
+ *   The other routes are added. `UNAVAILABLE` if the interface is down
  */
 export async function addExclusiveRoutes(socket: NetlinkSocket, routes: readonly ExclusiveRoute[]): Promise<void> {
   if (routes.length === 0) return;
@@ -39,6 +39,9 @@ export async function addExclusiveRoutes(socket: NetlinkSocket, routes: readonly
   const present: ExclusiveRoute[] = [];
   for (const [at, route] of routes.entries()) {
     const error = errors[at];
+    // Its creator sets the interface up in a moment, or the administrator does.
+    if (error && errnoOf(error) === 'ENETDOWN')
+      throw new SeineError('UNAVAILABLE', `the interface of the route to ${route.destination.text} is down`, { cause: error });
     if (error && errnoOf(error) !== 'EEXIST') throw error;
     if (error) present.push(route);
   }

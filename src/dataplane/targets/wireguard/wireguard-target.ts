@@ -7,7 +7,13 @@ import type { NetworkNamespace } from '../../../netlink/namespace.ts';
 import { NetlinkSocket } from '../../../netlink/socket.ts';
 import { KernelWireGuard } from '../../../netlink/wireguard/kernel-wireguard.ts';
 import { ProcessWireGuard } from '../../../netlink/wireguard/process-wireguard.ts';
-import type { WantedWireGuardPeer, WireGuard, WireGuardChange, WireGuardPeer } from '../../../netlink/wireguard/wireguard.ts';
+import type {
+  WantedWireGuardPeer,
+  WireGuard,
+  WireGuardChange,
+  WireGuardDevice,
+  WireGuardPeer,
+} from '../../../netlink/wireguard/wireguard.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
 import { type DeviceEntry, peerKey, publicKeyOfPeer, type WireGuardEntry, type WireGuardKey } from './wireguard-entry.ts';
 
@@ -49,6 +55,14 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
 
   observe(signal: AbortSignal): Promise<Map<WireGuardKey, WireGuardEntry>> {
     return this.#links.take(() => this.#observe(signal));
+  }
+
+  /** Reads the device with its peers and their counters; undefined if there is none. */
+  read(signal: AbortSignal): Promise<WireGuardDevice | undefined> {
+    return this.#links.take(async (socket) => {
+      const link = await getLinkOffThread(socket, this.#device);
+      return link && (await this.#wireGuardOf(link).read(this.#device, signal));
+    });
   }
 
   apply({ put, remove }: Plan<WireGuardKey, WireGuardEntry>, signal: AbortSignal): Promise<void> {

@@ -281,6 +281,12 @@ export const metricRows = {
     labels: ['family'],
   },
 
+  cleartext_drops_total: {
+    type: 'counter',
+    help: 'Packets of pods that would have left or arrived without encryption, and were dropped, since the table `seine-clear` was written.',
+    labels: ['family'],
+  },
+
   sctp_unlearned_packets_total: {
     type: 'counter',
     help: 'Packets of SCTP associations that were admitted but not learned, because the share of the sender is full (userspace data path only).',

@@ -13,7 +13,7 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
 import { readAffinityUse } from '../../diagnose/entries/affinity-clients.ts';
-import { type GuardDropsPort, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
+import { type GuardDropsPort, readClearDrops, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
 import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
@@ -135,6 +135,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     unknown_tunnel_peer_packets: unknownPeers,
     peer_modes: (agent.node()?.peers.modeCounts() ?? []).map(({ mode, family, peers }): Sample => [{ mode, family }, peers]),
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
+    cleartext_drops_total: [...readClearDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     sctp_unlearned_packets_total: unlearned,
     ...(await affinities(agent.openflow, signal)),
     drops_total: drops,
