@@ -109,7 +109,7 @@ describe('ofproto/trace and the model agree', () => {
   it.each([
     ['of conversations', conversations(exampleScene).map(({ opening }) => opening)],
     ['of lies', forgeries(exampleScene)],
-  ])('about the path of packets %s, in any conntrack state', async (_, arrivals) => {
+  ])('about the path of packets %s, in any conntrack state', { timeout: traces * 200 }, async (_, arrivals) => {
     const runs = fc.asyncProperty(arrivals, states, known, fc.constantFrom(...hashes), async (arrival, script, mark, dpHash) => {
       const pretence = { states: script, ctMark: mark, dpHash };
       const traced = await trace(bench.control, arrival, pretence);

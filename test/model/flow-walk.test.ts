@@ -16,6 +16,8 @@ import { compileScene, exampleScene, ofOneFamily, type Scene, withDirectPeers } 
 
 /** Number of packets of each test; `npm run test:random -- --only walk` has more. */
 const packets = Number(process.env['SEINE_TEST_WALK_PACKETS'] ?? 500);
+/** Time limit of a test (ms), on a busy machine. */
+const timeout = Math.max(60_000, packets * 20);
 const seed = process.env['SEINE_TEST_SEED'];
 const seeded = seed === undefined ? {} : { seed: Number(seed) };
 
@@ -81,7 +83,7 @@ describe.each(Object.entries(scenes))('on a node %s the interpreter of bytes and
     forgeries(scene),
   );
 
-  it('about packets of unknown connections', async () => {
+  it('about packets of unknown connections', { timeout }, async () => {
     const property = fc.asyncProperty(arrivals, fc.nat({ max: 7 }), async ({ inPort, packet }, choice) => {
       const expected = model(scene, compiled, { inPort, packet }, new ConnectionTracker('userspace'), choice);
       const walked = await walkPacket(source, walkFieldsOf(inPort, packet), {
@@ -93,7 +95,7 @@ describe.each(Object.entries(scenes))('on a node %s the interpreter of bytes and
     await fc.assert(property, { numRuns: packets, ...seeded });
   });
 
-  it('about packets in any state of connection tracking', async () => {
+  it('about packets in any state of connection tracking', { timeout }, async () => {
     const property = fc.asyncProperty(arrivals, states, fc.nat({ max: 7 }), async ({ inPort, packet }, script, choice) => {
       const tracker = new ScriptedTracker(script.map((state) => new Set(state)));
       const expected = model(scene, compiled, { inPort, packet }, tracker, choice);
