@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { clusterIps, type DemoManifest } from '../../lab/demo/workload.ts';
+import { clusterIps, type DemoManifest, demoNamespace, podManifest } from '../../lab/demo/workload.ts';
 import { agentProgram, packageRoot } from '../../lab/machine/installation.ts';
 import { runIn } from '../../lab/machine/netns.ts';
 import { agentProcess, startAgent } from '../../lab/node/agent.ts';
@@ -15,6 +15,7 @@ import { type Route, servicePort, Traffic, type TrafficCount } from '../reliabil
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
 import { type BuiltRelease, builtRelease, releaseOf } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
+import { DeniedTraffic, deniedLabels, denyByClusterPolicy, untilDenied } from './denied-traffic.ts';
 import { replaceAgentOf, startAgentOf } from './replaced-agent.ts';
 
 const execute = promisify(execFile);
@@ -27,6 +28,9 @@ const patienceMs = 30_000;
 /** In the ranges that a lab allows; the outside network routes them to the node. */
 const externalIPs = ['198.18.9.1', '2001:db8:198::9'];
 const containers = [{ name: 'responder', image: 'responder', ports: [{ containerPort: 80 }] }];
+
+/** Agents before 0.24.0 do not enforce ClusterNetworkPolicies. */
+const knowsClusterPolicies = !/^0\.(?:\d|1\d|2[0-3])\./.test(releaseOf(process.env['SEINE_TEST_RELEASE']).version);
 
 /** Agents up to 0.2.0 end on these. */
 const keysSince030 = ['cniBinDir', 'cniConfDir'];
@@ -41,8 +45,9 @@ let pods = 0;
 
 beforeAll(async () => {
   previous = await builtRelease(releaseOf(process.env['SEINE_TEST_RELEASE']));
-  lab = await ConvergeLab.start(2, previous.agent, { withoutAgentKeys: keysSince030 });
-  await lab.startPods();
+  lab = await ConvergeLab.start(2, previous.agent, { withoutAgentKeys: keysSince030, clusterPolicies: true });
+  const denied = { plan: lab.plan, namespace: demoNamespace, name: 'denied', node: lab.node(2).name, labels: deniedLabels, port: 80 };
+  await lab.startPods([podManifest(denied)]);
   const from = lab.pod('client-1');
   const to = ['web-1', 'web-2'].map((name) => lab.pod(name));
   const port = (protocol: string) => ({ name: protocol.toLowerCase(), port: servicePort, targetPort: servicePort, protocol });
@@ -83,6 +88,7 @@ beforeAll(async () => {
     patienceMs,
     () => 'the Service is not served',
   );
+  await denyByClusterPolicy(lab);
   putBack = setUrgency(process.pid, urgent);
   for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
 });
@@ -140,10 +146,17 @@ async function replaceUnderTraffic(release: Release): Promise<TrafficCount> {
   const traffic = await Traffic.start(servers, routes, hertz);
   const startedMs = performance.now();
   await expect.poll(() => traffic.silentSince(startedMs), { timeout: patienceMs }).toEqual([]);
+  const from = lab.pod('denied');
+  const addresses = servers.flatMap(({ ips }) => ips);
+  if (knowsClusterPolicies) await untilDenied(from, addresses, servicePort);
   const before = await look();
+  const denied = new DeniedTraffic(from, addresses, servicePort);
   const readyMs = await replaceAgent(release);
+  const deniedCount = await denied.stop();
   const after = await look();
   const count = await traffic.stop();
+  expect(deniedCount.sent).toBeGreaterThan(0);
+  if (knowsClusterPolicies) expect(deniedCount.answered).toBe(0);
   const known = textsOf(before);
   const others = [...textsOf(after)].filter((text) => !known.has(text));
   const sent = count.lanes.reduce((sum, lane) => sum + lane.sent, 0);
