@@ -7,6 +7,7 @@ import type { PodStatusLine } from './daemon/status.ts';
 import { changeChecks } from './demo/change-checks.ts';
 import { clusterPolicyChecks } from './demo/cluster-policy-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
+import { encryptionChecks } from './demo/encryption-checks.ts';
 import { guardedManifests, guardedNamespace, newPod, putClusterPolicy, removeClusterPolicy, setClientsMayAsk } from './demo/guarded.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { policyChecks } from './demo/policy-checks.ts';
@@ -111,6 +112,7 @@ function checksOf(scene: Scene): DemoCheck[] {
   const { families } = scene.plan;
   return [
     ...families.flatMap((family) => connectivityChecks(scene, family)),
+    ...families.flatMap((family) => encryptionChecks(scene, family)),
     ...families.flatMap((family) => serviceChecks(scene, family)),
     ...families.flatMap((family) => changeChecks(scene, family)),
     ...families.flatMap((family) => policyChecks(scene, family)),

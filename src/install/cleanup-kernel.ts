@@ -8,8 +8,10 @@ import { deleteListedRule, listRules } from '../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-/** nftables tables: for the node, for node ports and external addresses of Services, and for host ports. */
-const firewallTables = ['seine', 'seine-services', 'seine-external', 'seine-host-ports'];
+/** nftables tables: for the node, against cleartext, for node ports and external addresses of Services, and for host ports. */
+const firewallTables = ['seine', 'seine-clear', 'seine-services', 'seine-external', 'seine-host-ports'];
+/** Device of encryption between nodes; its peers and the node's key in the kernel are removed with it. */
+const wireGuardDevice = 'antrea-wg0';
 /** Names of the node's ends of pods' interfaces; their alias begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 const standingPortName = /^sp-\d{1,5}$/;
@@ -42,10 +44,10 @@ export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): K
       ...standing,
     ];
     // With the kernel data path these belong to Open vSwitch and are removed with the bridge; otherwise they are taps that stay.
-    const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
+    const ofNode = links.filter(({ name }) => name === gateway || name === bridge || name === wireGuardDevice);
     return {
       first: [...packetFilter(), ...rules(socket), ...routes(socket, links)],
-      links: [...ofPods, ...ofSwitch].map(linkLeftover),
+      links: [...ofPods, ...ofNode].map(linkLeftover),
       pods: ofPods.flatMap(({ alias }) => (alias === undefined ? [] : [alias.split(' ', 1)[0] ?? ''])),
       names: new Set(links.map(({ name }) => name).filter((name) => !standing.some((end) => end.name === name && end.alias === undefined))),
     };
