@@ -3,7 +3,7 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import { formatFlow } from '../pipeline/format.ts';
 import { compileSubject } from './compile-entry.ts';
-import { compileVerdicts } from './compile-verdict.ts';
+import { compileVerdicts, deniedFlows } from './compile-verdict.ts';
 import type { NodeEnvironment } from './environment.ts';
 
 const node: NodeEnvironment = { ...exampleNode, podCidrs: exampleNode.podCidrs.filter(({ family }) => family === 'ipv4') };
@@ -115,6 +115,16 @@ describe('the tables of policy', () => {
     expect(refused({ ...node, denied: 'reject' }, 'ingressVerdict')).toEqual(
       lines('ingressVerdict', `${reject},${pod}`, `${unset},${pod}`, `${reject},${tunnel}`, `${unset},${tunnel}`),
     );
+  });
+
+  it('passes them to the agent also for a pod whose denied packets are logged, from pods that arrive without a tunnel', () => {
+    const fromGateway = (environment: NodeEnvironment) =>
+      deniedFlows(environment)
+        .ingress.map(formatFlow)
+        .filter((line) => line.includes('reg0=0x2/0xf') && line.endsWith('goto_table:refusals'));
+    expect(fromGateway(node)).toEqual([]);
+    expect(fromGateway({ ...node, directPackets: true })).toHaveLength(1);
+    expect(fromGateway({ ...node, directPackets: true, policyMode: 'audit' })).toEqual([]);
   });
 
   it('does the same with SCTP packets of no known association, if conntrack does not see their ports', () => {

@@ -134,7 +134,17 @@ function done(direction: Direction, environment: NodeEnvironment): Flow[] {
  * Pure.
  */
 export function deniedFlows(environment: NodeEnvironment): Readonly<Record<'egress' | 'ingress', readonly Flow[]>> {
-  return { egress: denied(egress, environment), ingress: denied(ingress, environment) };
+  return { egress: denied(egress, environment), ingress: [...denied(ingress, environment), ...refusedFromGateway(environment)] };
+}
+
+/**
+ * Flows for denied packets that come from the gateway where pods of peers may send without a tunnel. Above the flows of the peers, which
+ * those for one pod hide; the agent does not answer external clients.
+ */
+function refusedFromGateway(environment: NodeEnvironment): readonly Flow[] {
+  const { policyMode = 'enforce', directPackets, wireGuard } = environment;
+  const isExpected = policyMode === 'enforce' && (directPackets === true || wireGuard !== undefined);
+  return isExpected ? refusedOf(['gateway'], ingress.verdicts, environment) : [];
 }
 
 /**
