@@ -108,3 +108,41 @@ it('knows a connection that the packet itself commits, and its translation', asy
   ]);
   expect(walked.outputs[0]?.packet.get('tcp_dst')).toBe(8080n);
 });
+
+/** Tracks the packet in zone 5, and translates its destination. */
+const translate = {
+  kind: 'ct',
+  commit: true,
+  zone: 5,
+  exec: [],
+  nat: { direction: 'dst', addresses: { family: 'ipv4', first: 0x0a0a0009 } },
+} as const;
+
+it('a lookup by the original tuple sees the addresses of the first packet, and its actions those of this one', async () => {
+  const walked = await walk([
+    flow({ apply: [{ ...translate, table: 4 }] }),
+    flow({ table: 4, apply: [{ kind: 'resubmit', table: 8, withTracked: true }] }),
+    flow({ table: 8, match: { eth_type: 0x0800, ip_dst: 0x0a0a0006 }, apply: [output] }),
+  ]);
+  expect(walked.outputs[0]?.packet.get('ip_dst')).toBe(0x0a0a0009n);
+});
+
+it('after ct() without a table, and in the actions after ct() with one, the packet is untracked', async () => {
+  const tracked = { ct_state: { value: 0x20, mask: 0x20 } };
+  const walked = await walk([
+    flow({ apply: [{ ...translate, table: 2 }] }),
+    flow({ table: 2, match: tracked, apply: [translate], more: { gotoTable: 4 } }),
+    flow({ table: 4, match: tracked, apply: [output] }),
+    flow({
+      table: 4,
+      priority: 1,
+      apply: [
+        { ...translate, table: 8 },
+        { kind: 'resubmit', table: 12 },
+      ],
+    }),
+    flow({ table: 12, match: tracked, apply: [{ kind: 'output', port: 9 }] }),
+    flow({ table: 12, priority: 1, apply: [{ kind: 'output', port: 8 }] }),
+  ]);
+  expect(walked.outputs.map(({ to }) => to)).toEqual([8]);
+});
