@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../../lab/kube/cluster-policies.ts';
@@ -115,6 +118,40 @@ async function isProven(): Promise<void> {
     await seinectl('resume');
   }
   await eventually(async () => expect((await verified()).code).toBe(0));
+}
+
+/** Flows of a tier that another program deletes or adds are listed by `diff`, and repaired. */
+async function tiersAreRepaired(): Promise<void> {
+  const ofctl = (...args: readonly string[]) => lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
+  const table = `table=${tables.ingressAdmin.id}`;
+  const rows = async () => (await ofctl('--no-stats', 'dump-flows', 'br-int', table)).split('\n').toSorted();
+  const before = await rows();
+  await eventually(async () => expect((await seinectl('diff')).code).toBe(0));
+  await seinectl('pause', '--for', '5m');
+  try {
+    await ofctl('del-flows', 'br-int', table);
+    await ofctl('add-flow', 'br-int', `cookie=0xbad,${table},priority=60000,ip,actions=drop`);
+    const { code, text } = await seinectl('diff');
+    expect(code).toBe(1);
+    expect(text).toMatch(/^ *\+.*table=ingressAdmin/m);
+    expect(text).toMatch(/^ *-.*table=ingressAdmin, ?priority=60000/m);
+  } finally {
+    await seinectl('resume');
+  }
+  await eventually(async () => expect(await rows()).toEqual(before));
+}
+
+/** An archive of this node has the policies of all tiers. */
+async function tiersAreCollected(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'seine-collected-'));
+  try {
+    const archive = join(folder, 'node.tar.gz');
+    expect(await seinectl('collect', '-o', archive)).toMatchObject({ code: 0 });
+    const { text } = await seinectl('policy', 'reach', '--bundle', archive, '--from', 'demo/client-1', '--to', 'demo/web-1', '-o', 'csv');
+    expect(text).toMatch(/deny.*admin spec\.ingress\[0\]/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** Denied packets in the log of node 1's agent. */
@@ -287,6 +324,8 @@ describe('a ClusterNetworkPolicy', () => {
       await clusterPolicy('admin', { tier: 'Admin', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
       for (const aim of of) await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'));
       expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } });
+      await tiersAreRepaired();
+      await tiersAreCollected();
     } finally {
       for (const name of ['admin', 'baseline']) await removed(name);
       await withdraw('open');
