@@ -54,7 +54,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/bundle': ['seinectl'],
   'seinectl/capture': ['seinectl'],
   'seinectl/check': ['seinectl'],
-  'seinectl/cluster': ['seinectl'],
+  'seinectl/cluster': ['seinectl', 'seinectl/trace'],
   'seinectl/policy': ['seinectl'],
   'seinectl/protocols': ['seinectl'],
   'seinectl/reach': ['seinectl', 'seinectl/cluster'],

@@ -1,9 +1,12 @@
 import { Command, CommanderError } from 'commander';
+import { defaultPaths } from '../../api/default-paths.ts';
 import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { AgentClient } from '../agent-client.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { Terminal } from '../terminal.ts';
+import { addTrace } from '../trace/trace-command.ts';
 import { addCluster } from './cluster-command.ts';
 
 const onNodes = `
@@ -12,7 +15,7 @@ This seinectl has the commands that need no node. On a node, all commands of its
 
 /**
  * Runs a command line of the `seinectl` that comes as an npm package: for macOS, and every other host that is not a node. It has the `cluster`
- * commands alone, and loads no native module.
+ * commands and `trace`, and loads no native module.
  *
  * @returns the exit code
  */
@@ -34,6 +37,7 @@ export async function runCluster(
     .exitOverride()
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   addCluster(root, { terminal, env, exitWith });
+  addTrace(root, { agent: () => new AgentClient(defaultPaths.apiSocket), terminal, env, exitWith });
   try {
     await root.parseAsync([...args], { from: 'user' });
     return code;
