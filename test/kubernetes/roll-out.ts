@@ -61,7 +61,8 @@ export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPo
   let found: readonly AgentPod[] = [];
   const stuck = async () => {
     found = await agentPods(cluster);
-    return found.some((pod) => broken(pod));
+    // The pod that is replaced stays in the list until it has ended.
+    return found.length === cluster.nodes.length && found.some((pod) => broken(pod));
   };
   await until(stuck, patienceMs, () => `no pod is broken: ${JSON.stringify(found)}`);
   const others = found.filter((pod) => !broken(pod));
