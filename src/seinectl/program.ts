@@ -86,11 +86,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   addReach(policy, { terminal, env: process.env, exitWith });
   addPause(root, programContext);
   addWireGuard(root, { agent: () => context().agent, terminal, exitWith });
-  root
-    .command('annotate')
-    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
-    .argument('[file]', 'a dump; - is standard input')
-    .action((file: string | undefined) => exitWith(annotate(context(), file)));
+  addAnnotate(root, programContext);
   addCapture(root, { agent: () => context().agent, terminal, exitWith });
   addTrace(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
   addDrops(root, { agent: () => context().agent, terminal, exitWith });
@@ -112,6 +108,14 @@ interface ProgramContext {
   readonly terminal: Terminal;
   /** Called with the exit code of the command. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
+}
+
+function addAnnotate(root: Command, { context, exitWith }: ProgramContext): void {
+  root
+    .command('annotate')
+    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
+    .argument('[file]', 'a dump; - is standard input')
+    .action((file: string | undefined) => exitWith(annotate(context(), file)));
 }
 
 /** Adds commands that only read. */
