@@ -10,6 +10,7 @@ import { connectivityChecks } from './demo/connectivity-checks.ts';
 import { encryptionChecks } from './demo/encryption-checks.ts';
 import { guardedManifests, guardedNamespace, newPod, putClusterPolicy, removeClusterPolicy, setClientsMayAsk } from './demo/guarded.ts';
 import { nodeChecks } from './demo/node-checks.ts';
+import { peerModeChecks } from './demo/peer-mode-checks.ts';
 import { policyChecks } from './demo/policy-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
 import { type DemoCheck, type DemoCheckResult, demoPod, type Scene } from './demo/scene.ts';
@@ -111,6 +112,7 @@ async function perform(plan: LabPlan, options: DemoOptions, record: (result: Dem
 function checksOf(scene: Scene): DemoCheck[] {
   const { families } = scene.plan;
   return [
+    ...families.flatMap((family) => peerModeChecks(scene, family)),
     ...families.flatMap((family) => connectivityChecks(scene, family)),
     ...families.flatMap((family) => encryptionChecks(scene, family)),
     ...families.flatMap((family) => serviceChecks(scene, family)),

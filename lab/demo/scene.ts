@@ -79,8 +79,8 @@ export function nodeOfPod({ plan }: Scene, pod: PodStatusLine): NodePlan {
  * Waits for what does not depend on the network: that the change of an object reached the nodes. A failure counts if its attempt began
  * after the deadline: on a slow host the first attempt alone can take longer.
  */
-export async function eventually(attempt: () => Promise<Verdict>): Promise<Verdict> {
-  const deadline = performance.now() + settleMs;
+export async function eventually(attempt: () => Promise<Verdict>, withinMs = settleMs): Promise<Verdict> {
+  const deadline = performance.now() + withinMs;
   for (;;) {
     const isLast = performance.now() > deadline;
     const verdict = await attempt();

@@ -2,6 +2,7 @@ import { within } from '../base/async/time-limit.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from '../dataplane/compile/environment.ts';
 import { ofPorts } from '../dataplane/pipeline/well-known.ts';
+import { AppliedFlows } from '../dataplane/targets/switch/applied-flows.ts';
 import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
 import { getLink } from '../netlink/links.ts';
 import { listAddresses } from '../netlink/routing/addresses.ts';
@@ -189,6 +190,8 @@ function openPeersAndServices(
   const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
   const environment = () => live.current;
   const { turns } = sources;
+  const appliedFlows = new AppliedFlows({ runDir: config.ovsRunDir, dataPath: config.ovsDatapathType, signal });
+  const whenFlowsApplied = () => appliedFlows.whenApplied();
   const peers = new Peers({
     source: peerSource,
     nodeState,
@@ -198,6 +201,7 @@ function openPeersAndServices(
     turns,
     log,
     ...parts.paths.ofPeers,
+    whenFlowsApplied,
     encryption: encryption.peers,
   });
   const addressesChanged = () => {
@@ -251,8 +255,11 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
 
 const podNetworks = ({ podCidrs }: NodeEnvironment): string => textOf(podCidrs);
 /** Properties of a node that affect how its peers are reached. */
-const identity = (environment: NodeEnvironment): string =>
-  `${textOf(ownCidrs(environment))} ${textOf(environment.transport)} ${environment.wireGuard === undefined}`;
+const identity = (environment: NodeEnvironment): string => {
+  const { transport, wireGuard, directPackets = false, denied = '', policyMode = '' } = environment;
+  const refusals = directPackets || wireGuard ? `${denied} ${policyMode}` : '';
+  return `${textOf(ownCidrs(environment))} ${textOf(transport)} ${wireGuard === undefined} ${refusals}`;
+};
 const families = (environment: NodeEnvironment): string => familiesOf(environment).join();
 const directPackets = (environment: NodeEnvironment): string => String(environment.directPackets);
 const mtuOf = ({ gateway }: NodeEnvironment): string => String(gateway.mtu);

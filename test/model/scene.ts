@@ -127,7 +127,8 @@ export function withDirectPeers(scene: Scene, which: 'all' | 'one'): Scene {
   const families = scene.node.podCidrs.map(({ family }) => family);
   const direct = Object.fromEntries(families.slice(0, which === 'all' ? 2 : 1).map((family) => [family, {}]));
   const become = (peer: PeerIntent): PeerIntent => ({ ...peer, direct, maySendDirectly: true });
-  return { ...scene, peers: scene.peers.map((peer, at) => (which === 'all' || at === 0 ? become(peer) : peer)) };
+  const node: NodeEnvironment = { ...scene.node, directPackets: true };
+  return { ...scene, node, peers: scene.peers.map((peer, at) => (which === 'all' || at === 0 ? become(peer) : peer)) };
 }
 
 /** A node of one family, and its peers of that family. */

@@ -45,7 +45,7 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
 
 /**
  * Compiles the flows for direct packets that do not depend on the peer. A node accepts them from every peer that may send them, whatever
- * way it sends itself: two nodes change their modes independently.
+ * way it sends itself: two nodes change their modes independently. None if the node exchanges all packets through the tunnel.
  *
  * - A connection from the gateway to an endpoint on another node gets the pod network's own address as its source, as in the tunnel.
  *   Replies to it come from the gateway or from the tunnel.
@@ -54,6 +54,7 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
  */
 export function directPaths(environment: NodeEnvironment): readonly Flow[] {
   const { gateway } = environment;
+  if (!hasDirectPaths(environment)) return [];
   const returned: Step = { do: 'outputInPort' };
   return familiesOf(environment).flatMap((payload): readonly Flow[] => [
     ...sourceTranslation(payload, environment),
@@ -69,6 +70,11 @@ export function directPaths(environment: NodeEnvironment): readonly Flow[] {
     },
     ...gateway.addresses.filter(({ family }) => family === payload).flatMap((address) => untrackedReplies(payload, address)),
   ]);
+}
+
+/** Reports whether packets of other nodes' pods may arrive at the gateway. */
+function hasDirectPaths({ directPackets, wireGuard }: NodeEnvironment): boolean {
+  return directPackets === true || wireGuard !== undefined;
 }
 
 /** Replies between processes of this node and a peer, of which the bridge of one node has not seen the requests. */
@@ -120,6 +126,7 @@ export function directRoute(destination: Cidr, { hop }: DirectPath, { gateway }:
 
 /** Compiles the routes by which replies to the pod networks' own addresses reach the bridge, which translates them. */
 export function repliesToBridge(environment: NodeEnvironment): readonly WantedRoute[] {
+  if (!hasDirectPaths(environment)) return [];
   return ownCidrs(environment).map((cidr) => ({
     destination: hostCidr(externalSource(cidr)),
     via: serviceNextHop[cidr.family],

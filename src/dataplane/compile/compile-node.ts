@@ -9,6 +9,7 @@ import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
+import { directPaths, repliesToBridge } from './compile-direct.ts';
 import { entriesOfOthers } from './compile-entry.ts';
 import { errorState, errorsOfOthers, errorsOfState, translationOfErrors } from './compile-errors.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
@@ -49,6 +50,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...switching(environment),
     ...outputs(),
     ...expiringPackets(environment),
+    ...directPaths(environment),
     announcing,
   ];
   const { name, mtu, mac } = environment.gateway;
@@ -66,6 +68,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
       ...environment.serviceCidrs
         .filter((cidr) => families.includes(cidr.family))
         .map((destination) => ({ destination, via: serviceNextHop[destination.family], dev: name })),
+      ...repliesToBridge(environment),
     ],
   };
 }

@@ -5,7 +5,7 @@ import { reg } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
 import { blackholeMetric, loopback, serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
-import { type DirectPath, directPaths, directRoute, repliesToBridge, toDirectPeer } from './compile-direct.ts';
+import { type DirectPath, directRoute, toDirectPeer } from './compile-direct.ts';
 import { errorsOfPeer } from './compile-errors.ts';
 import { refusedFromPeer } from './compile-verdict.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
@@ -43,12 +43,9 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
     flows: [
       ...(peer.refusesTunnel ? [] : fromPeer(peer, reached, environment)),
       ...reached.flatMap((cidr) => toPeer(cidr, ends, pathTo(cidr) ? toDirectPeer(cidr, environment) : undefined)),
-      ...(isDirect ? [...directPaths(environment), ...reached.flatMap((cidr) => refusedFromPeer(cidr, environment))] : []),
+      ...(isDirect ? reached.flatMap((cidr) => refusedFromPeer(cidr, environment)) : []),
     ],
-    routes: [
-      ...reached.flatMap((cidr) => directRoute(cidr, pathTo(cidr) ?? {}, environment)),
-      ...(isDirect ? repliesToBridge(environment) : []),
-    ],
+    routes: reached.flatMap((cidr) => directRoute(cidr, pathTo(cidr) ?? {}, environment)),
   };
 }
 

@@ -14,8 +14,11 @@ export interface Peer {
   readonly transport: Readonly<Partial<Record<Family, string>>>;
   /** Addresses at which it receives tunnel packets: every address of its Node. */
   readonly addresses: readonly string[];
-  /** Its Node announces that it accepts packets of pods without a tunnel, and may send them. */
-  readonly announcesDirect?: true;
+  /**
+   * Announcement of its Node. `direct`: it accepts packets of pods without a tunnel, and may send them; `tunnel`: it has ceased to announce
+   * them, and may send some still.
+   */
+  readonly announces?: 'direct' | 'tunnel';
   /** Public key of WireGuard that its Node announces, and the one that replaces it; as written, but for their length. */
   readonly wireGuardKey?: string;
   readonly wireGuardNextKey?: string;
@@ -75,7 +78,7 @@ function peerOf(node: Node): Peer {
     ...(refusedAddresses === undefined ? {} : { refusedAddresses }),
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
     addresses: [...new Set([...internalIps, ...externalIps])],
-    ...(peerModes === peerModesValues.direct ? { announcesDirect: true as const } : {}),
+    ...(peerModes === peerModesValues.direct || peerModes === peerModesValues.tunnel ? { announces: peerModes } : {}),
     ...(wireGuardKey === undefined ? {} : { wireGuardKey }),
     ...(wireGuardNextKey === undefined ? {} : { wireGuardNextKey }),
     ...(createdAt === undefined ? {} : { since: createdAt }),

@@ -147,8 +147,8 @@ export class PeerModes {
   }
 
   /** Reports whether packets without a tunnel are accepted from a peer. */
-  maySendDirectly({ announcesDirect }: Peer): boolean {
-    return announcesDirect === true && this.#options.accepts();
+  maySendDirectly({ announces }: Peer): boolean {
+    return announces !== undefined && this.#options.accepts();
   }
 
   #selectedFor(peer: Peer, { transport }: AcceptedPeer, families: readonly Family[]): ReadonlyMap<Family, PeerMode> {
@@ -160,7 +160,7 @@ export class PeerModes {
   #factsOf(peer: Peer, family: Family, ends: readonly Ip[]): PeerPathFacts {
     const { settings, linkTo, isExpected, echoOf, encryptionOf = () => ({ state: 'off' }) } = this.#options;
     const address = ends.find((ip) => ip.family === family);
-    const announces = peer.announcesDirect === true;
+    const announces = peer.announces === 'direct';
     // In `encap` nothing is looked up: thousands of peers may join at once.
     const isPossible = settings.encapMode !== 'encap' && address !== undefined && announces;
     return {

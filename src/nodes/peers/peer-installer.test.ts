@@ -20,7 +20,7 @@ afterEach(() => {
   for (const one of running.splice(0)) one.abort();
 });
 
-function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined) {
+function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined, whenFlowsApplied = () => Promise.resolve()) {
   const [bridge, host] = [new FakeTarget(neededByFlow), new FakeTarget<HostKey, HostEntry>()];
   const targets = {
     bridge,
@@ -41,6 +41,7 @@ function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined) {
   const installer = new PeerInstaller({
     nodeState: state,
     environment: () => exampleNode,
+    whenFlowsApplied,
     pause,
     ...(inheritedPath ? { inheritedPath } : {}),
   });
@@ -91,6 +92,20 @@ describe('the entries of a peer', () => {
     expect(t.hopOf()).toBe('eth0');
     t.bridge.revive();
     t.state.reconcilers.bridge.recheck();
+    await vi.waitFor(() => expect(t.hopOf()).toBe('antrea-gw0'));
+  });
+
+  it('return to the tunnel only after packets follow the flows', async () => {
+    let follow: (() => void) | undefined;
+    const t = setUp(undefined, () => new Promise((resolve) => (follow = resolve)));
+    t.set(direct);
+    await vi.waitFor(() => expect(t.sendsDirectly()).toBe(true));
+    await t.settled();
+    t.set(tunnel);
+    await vi.waitFor(() => expect(follow).toBeDefined());
+    await t.settled();
+    expect(t.hopOf()).toBe('eth0');
+    follow?.();
     await vi.waitFor(() => expect(t.hopOf()).toBe('antrea-gw0'));
   });
 

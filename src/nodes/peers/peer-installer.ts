@@ -23,10 +23,18 @@ interface PeerInstallerOptions {
   readonly environment: () => NodeEnvironment;
   /** Returns the path by which the node already sends to a network without a tunnel: that of a previous agent. */
   readonly inheritedPath?: (network: Cidr) => DirectPath | undefined;
+  /** Waits until packets are forwarded by the flows that the bridge has now; absent: they are as soon as it has them. */
+  readonly whenFlowsApplied?: () => Promise<void>;
   /** Waits before a refused step is checked again. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
   /** Called when a step of a peer was refused, or no longer is. */
   readonly refusalChanged?: (name: string) => void;
+}
+
+/** Step that was set and may not be applied yet. */
+interface TakenStep {
+  readonly revisions: Revisions;
+  readonly hasNewFlows: boolean;
 }
 
 const none: PeerEntries = { wanted: nothing, sends: {}, tunnelled: [], direct: [] };
@@ -66,7 +74,8 @@ export class PeerInstaller {
     }
     const [first, ...others] = changeSteps(before ?? none, after);
     const revisions = first && this.#want(name, first);
-    if (revisions && others.length > 0) this.#follow(name, revisions, others);
+    const hasNewFlows = before?.wanted.flows !== first?.wanted.flows;
+    if (revisions && others.length > 0) this.#follow(name, { revisions, hasNewFlows }, others);
   }
 
   /** Returns the reason why the node refuses the entries of a peer's new mode; it is still in the previous one. */
@@ -112,7 +121,7 @@ export class PeerInstaller {
   }
 
   /** Sets the remaining steps, each after the one before. */
-  #follow(name: string, first: Revisions, steps: readonly PeerEntries[]): void {
+  #follow(name: string, first: TakenStep, steps: readonly PeerEntries[]): void {
     const change = new AbortController();
     this.#changes.set(name, change);
     this.wantRoutes();
@@ -126,12 +135,28 @@ export class PeerInstaller {
     );
   }
 
-  async #takeSteps(name: string, first: Revisions, steps: readonly PeerEntries[], signal: AbortSignal): Promise<void> {
-    let revisions = first;
+  async #takeSteps(name: string, first: TakenStep, steps: readonly PeerEntries[], signal: AbortSignal): Promise<void> {
+    let { revisions, hasNewFlows } = first;
     for (const step of steps) {
       await this.#applied(name, revisions, signal);
+      if (hasNewFlows) await this.#forwarded(signal);
+      hasNewFlows = this.#current.get(name)?.wanted.flows !== step.wanted.flows;
       revisions = this.#want(name, step);
       this.wantRoutes();
+    }
+  }
+
+  /** Resolves once packets follow the flows. */
+  async #forwarded(signal: AbortSignal): Promise<void> {
+    const { whenFlowsApplied, pause } = this.#options;
+    for (let isApplied = whenFlowsApplied === undefined; !isApplied; ) {
+      isApplied =
+        (await whenFlowsApplied?.().then(
+          () => true,
+          () => false,
+        )) ?? true;
+      signal.throwIfAborted();
+      if (!isApplied) await pause(signal);
     }
   }
 

@@ -44,6 +44,8 @@ interface PeersOptions {
   readonly modes?: PeerModes;
   /** Returns the path by which a previous agent sent to a network without a tunnel. */
   readonly inheritedPath?: (network: Cidr) => DirectPath | undefined;
+  /** Waits until packets are forwarded by the flows that the bridge has now; absent: they are as soon as it has them. */
+  readonly whenFlowsApplied?: () => Promise<void>;
   /** Waits before a refused change of a peer's mode is checked again; absent: a few seconds. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
   /** Turns of the event loop: thousands of nodes may join at once, and pods start meanwhile. */
@@ -75,9 +77,8 @@ export class Peers {
     this.#options = options;
     this.#reserved = options.reserved();
     this.#claims = new AddressClaims(this.#reserved);
-    const { nodeState, environment, inheritedPath, pause = (signal) => idle(REFUSED_CHECK_MS, signal) } = options;
-    this.#installer = new PeerInstaller({ nodeState, environment, ...(inheritedPath ? { inheritedPath } : {}), pause });
-    this.#blackholes = new Blackholes(nodeState);
+    this.#installer = new PeerInstaller({ pause: (signal) => idle(REFUSED_CHECK_MS, signal), ...options });
+    this.#blackholes = new Blackholes(options.nodeState);
     this.objections = new UnservedReasons('Node', options.log);
   }
 

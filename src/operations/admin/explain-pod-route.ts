@@ -21,7 +21,7 @@ import type { BridgeSnapshot } from '../diagnose/entries/bridge-entries.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { type ApiAnswer, json } from './answer.ts';
 import type { RepairHistory } from './repair-history.ts';
-import { type ExplainedAttachment, explainPod } from './views/pod-explanation.ts';
+import { type ExplainedAttachment, explainPod, type PodFacts } from './views/pod-explanation.ts';
 import { type PodChecker, type PodSources, podView } from './views/pod-view.ts';
 import type { ServiceSources } from './views/service-view.ts';
 
@@ -38,6 +38,7 @@ interface ExplainedNode {
   readonly network: PodChecker;
   readonly services: ServiceSources;
   readonly policy: Pick<PolicyController, 'pods'>;
+  readonly peers: { modeCounts(): PodFacts['peers'] };
 }
 
 export interface PodExplanationPort extends UnservedTargetPort {
@@ -85,6 +86,7 @@ export async function podExplanation(port: PodExplanationPort, query: URLSearchP
           .map(({ at, what, owners: whose }): PodRepair => ({ at: at.toISOString(), what, entries: whose.get(owner) ?? null })),
       ),
       policies: [...sources.networkPolicies.replica.entries()].filter(([, { namespace }]) => name.startsWith(`${namespace}/`)).length,
+      peers: node.peers.modeCounts(),
       standing: node.policy.pods().get(name),
       pausedForSeconds: repair.secondsLeft,
       notReady: state.state === 'ready' ? undefined : state.reason,

@@ -46,6 +46,7 @@ const facts: PodFacts = {
   repairs: [],
   policies: 0,
   standing: { is: 'free', ingress: [], egress: [] },
+  peers: [],
   pausedForSeconds: 0,
   notReady: undefined,
   warnings: [],
@@ -66,6 +67,18 @@ describe('a pod, explained', () => {
       'No foreign change since the agent started.',
     ]);
     expect(explainPod(facts)).toMatchObject({ state: 'ok', problems: [], attachments: [{ ofPort: 32_784, ageSeconds: 10_900 }] });
+  });
+
+  it('reports the ways to other nodes if some are not in the tunnel', () => {
+    const [tunnel, direct] = [
+      { mode: 'tunnel', family: 'ipv4', peers: 2 },
+      { mode: 'direct', family: 'ipv4', peers: 1 },
+    ] as const;
+    const waysOf = (...peers: PodFacts['peers']) => linesOf({ peers }).filter((line) => line.startsWith('Its packets reach'));
+    expect(waysOf(tunnel)).toEqual([]);
+    expect(waysOf(tunnel, direct)).toEqual([
+      'Its packets reach pods of other nodes: IPv4: 2 through the tunnel, 1 without a tunnel; seinectl get nodes -o wide lists these nodes.',
+    ]);
   });
 
   it('lists problems first, each with a mark', () => {

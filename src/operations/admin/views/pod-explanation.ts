@@ -34,6 +34,12 @@ export interface PodFacts {
   readonly policies: number;
   /** Their effect on the pod; absent while it has no attachment. */
   readonly standing?: PodStanding | undefined;
+  /** Number of other nodes by the way in which packets are sent to their pods, for each family. */
+  readonly peers: readonly {
+    readonly mode: 'tunnel' | 'direct' | 'wireguard' | 'blocked';
+    readonly family: 'ipv4' | 'ipv6';
+    readonly peers: number;
+  }[];
   readonly pausedForSeconds: number;
   readonly notReady: string | undefined;
   /** Problems of the node as a whole. */
@@ -55,6 +61,7 @@ export function explainPod(facts: PodFacts): PodExplanation {
         `Pod ${name} on node ${node} is ${verdict}.`,
         ...problems.map((problem) => `! ${problem}.`),
         ...attachments.flatMap((attachment) => attachmentLines(attachment, facts)),
+        ...peersLines(facts),
         ...servicesLines(services),
         ...policyLines(facts),
         ...repairLines(repairs),
@@ -73,6 +80,25 @@ export function explainPod(facts: PodFacts): PodExplanation {
 
 function plainAttachment({ view, gateways, flows, ageSeconds, rivals }: ExplainedAttachment): PodExplanation['attachments'][number] {
   return { ...view, gateways, tables: flows, ageSeconds, rivals };
+}
+
+const modeWords = {
+  tunnel: 'through the tunnel',
+  direct: 'without a tunnel',
+  wireguard: 'encrypted by WireGuard',
+  blocked: 'blocked without encryption',
+} as const;
+
+/** Returns how the pod's packets reach other nodes, where some of them are not in the tunnel. */
+function peersLines({ attachments, peers }: PodFacts): readonly string[] {
+  if (attachments.length === 0 || peers.every(({ mode, peers: count }) => mode === 'tunnel' || count === 0)) return [];
+  const families = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+    const parts = peers
+      .filter((each) => each.family === family && each.peers > 0)
+      .map(({ mode, peers: count }) => `${count} ${modeWords[mode]}`);
+    return parts.length === 0 ? [] : [`${family === 'ipv4' ? 'IPv4' : 'IPv6'}: ${parts.join(', ')}`];
+  });
+  return [`Its packets reach pods of other nodes: ${families.join('; ')}; seinectl get nodes -o wide lists these nodes.`];
 }
 
 function problemsOf({ attachments, known, standing, notReady, warnings }: PodFacts): readonly string[] {
