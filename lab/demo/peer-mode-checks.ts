@@ -1,7 +1,8 @@
 import type { Family } from '../../src/base/net/ip.ts';
+import type { LabStatus } from '../daemon/status.ts';
 import { runIn } from '../machine/netns.ts';
 import { type LabPlan, type NodePlan, subnetOf } from '../plan/plan.ts';
-import { type DemoCheck, demoPod, eventually, ofFamily, type Scene, type Verdict } from './scene.ts';
+import { type DemoCheck, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
 
 /** An agent announces itself once it is ready, waits two seconds, and needs the answer to an echo; longer on an emulated host. */
 const directWithinMs = 60_000;
@@ -9,8 +10,13 @@ const directWithinMs = 60_000;
 /** Interface of the bridge: packets that the kernel sends there are in the tunnel. */
 const gateway = 'antrea-gw0';
 
+interface DemoLab {
+  readonly plan: LabPlan;
+  readonly status: LabStatus;
+}
+
 /** Checks of the ways between nodes, for one family, where the mode is not the tunnel for all. */
-export function peerModeChecks(scene: Scene, family: Family): DemoCheck[] {
+export function peerModeChecks(scene: DemoLab, family: Family): DemoCheck[] {
   const { mode = 'encap' } = scene.plan;
   if (mode === 'encap') return [];
   return [
@@ -19,7 +25,7 @@ export function peerModeChecks(scene: Scene, family: Family): DemoCheck[] {
 }
 
 /** Checks that each node sends to peers in its subnet, or with `noEncap` to all, without the bridge, and to others through it. */
-async function waysAreAsConfigured(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
+async function waysAreAsConfigured(scene: DemoLab, family: Family, signal: AbortSignal): Promise<Verdict> {
   const { plan } = scene;
   const pairs = plan.nodes.flatMap((from, at) =>
     plan.nodes.flatMap((to, number) => (number === at ? [] : [{ from, to, number: number + 1 }])),

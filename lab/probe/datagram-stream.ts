@@ -64,8 +64,13 @@ export class DatagramStream {
     return this.#sinceAnswer >= inARow;
   }
 
-  close(): void {
+  /** Sends nothing more; answers are still counted. */
+  stop(): void {
     clearInterval(this.#timer);
+  }
+
+  close(): void {
+    this.stop();
     this.#socket.close();
   }
 
