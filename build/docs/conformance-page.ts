@@ -26,7 +26,6 @@ export function conformancePage(runs = recordedRuns(folder)): string {
     groupsTable(runs),
     '',
     ...laterRunsSection(),
-    '',
     '## Failed tests',
     '',
     reasonsTable(runs, 'failed', failure),
@@ -39,14 +38,18 @@ export function conformancePage(runs = recordedRuns(folder)): string {
     '',
     leftOutTable(runs),
     '',
-    '## In the code',
-    '',
-    '- `build/kubernetes/upstream-tests.mjs`: selected tests, and the reason for each other test',
-    '- `build/kubernetes/upstream-report.mjs`: the recorded part of a report',
-    '- `build/docs/conformance-page.ts`: this page',
-    '',
+    ...inTheCode,
   ].join('\n');
 }
+
+const inTheCode: readonly string[] = [
+  '## In the code',
+  '',
+  '- `build/kubernetes/upstream-tests.mjs`: selected tests, and the reason for each other test',
+  '- `build/kubernetes/upstream-report.mjs`: the recorded part of a report',
+  '- `build/docs/conformance-page.ts`: this page',
+  '',
+];
 
 /** Runs of later releases: release, interfaces of pods, families, result. */
 const laterRuns: readonly (readonly [string, string, string, string])[] = [
@@ -66,6 +69,7 @@ function laterRunsSection(): readonly string[] {
     '| Seine | Pods | Families | Result |',
     '| --- | --- | --- | --- |',
     ...laterRuns.map((run) => `| ${run.join(' | ')} |`),
+    '',
   ];
 }
 
