@@ -7,7 +7,7 @@ import type { PodStatusLine } from './daemon/status.ts';
 import { changeChecks } from './demo/change-checks.ts';
 import { clusterPolicyChecks } from './demo/cluster-policy-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
-import { encryptionChecks } from './demo/encryption-checks.ts';
+import { encryptionChecks, untilEncrypted } from './demo/encryption-checks.ts';
 import { guardedManifests, guardedNamespace, newPod, putClusterPolicy, removeClusterPolicy, setClientsMayAsk } from './demo/guarded.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { peerModeChecks } from './demo/peer-mode-checks.ts';
@@ -102,6 +102,7 @@ async function perform(plan: LabPlan, options: DemoOptions, record: (result: Dem
     record(started);
     if (!started.ok) return;
     const scene = await look(api, plan, options.pings, signal);
+    await untilEncrypted(scene);
     const checks = checksOf(scene).filter(({ name }) => options.restart || name !== 'agent.restart-lossless');
     for (const check of checks) record(await judge(check, signal));
   } finally {

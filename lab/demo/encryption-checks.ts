@@ -6,11 +6,22 @@ import { crossNodeTrials } from './connectivity-checks.ts';
 import { type DemoCheck, type Scene, tryAll, type Verdict } from './scene.ts';
 
 const wireGuardPort = 51_820;
+/** An attempt takes three seconds if it fails. */
+const attemptsMax = 5;
 
 /** Checks with a capture on every link between nodes that no packet of a pod is sent without encryption. */
 export function encryptionChecks(scene: Scene, family: Family): DemoCheck[] {
   if (scene.plan.encryption === undefined || scene.plan.nodes.length < 2) return [];
   return [{ name: `cleartext.none.${family}`, run: () => withoutCleartext(scene, family) }];
+}
+
+/** Waits until nodes have each other's keys: pods of different nodes do not reach each other before. The check that follows reports a failure. */
+export async function untilEncrypted(scene: Scene): Promise<void> {
+  if (scene.plan.encryption === undefined || scene.plan.nodes.length < 2) return;
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const results = await Promise.all(scene.plan.families.map((family) => tryAll(crossNodeTrials(scene, family))));
+    if (results.every(({ ok }) => ok)) return;
+  }
 }
 
 async function withoutCleartext(scene: Scene, family: Family): Promise<Verdict> {
