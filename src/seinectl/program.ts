@@ -88,8 +88,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   addWireGuard(root, { agent: () => context().agent, terminal, exitWith });
   addAnnotate(root, programContext);
   addCapture(root, { agent: () => context().agent, terminal, exitWith });
-  addTrace(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
-  addDrops(root, { agent: () => context().agent, terminal, exitWith });
+  addPacketPaths(root, programContext);
   addTimeline(root, { agent: () => context().agent, terminal, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });
@@ -137,6 +136,13 @@ function addInspection(root: Command, { context, terminal, exitWith }: ProgramCo
     .description('show drift: + missing, - unexpected, ~ different (exit 1 if any)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => exitWith(diff(context(), output)));
+}
+
+/** Adds commands about the paths of packets. */
+function addPacketPaths(root: Command, { context, terminal, exitWith }: ProgramContext): void {
+  const agent = () => context().agent;
+  addTrace(root, { agent, terminal, env: process.env, exitWith });
+  addDrops(root, { agent, terminal, exitWith });
 }
 
 /** Adds commands that pause and resume repair. */
