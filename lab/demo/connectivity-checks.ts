@@ -4,12 +4,12 @@ import { download, upload } from '../probe/probe.ts';
 import {
   addressOf,
   type DemoCheck,
+  type DemoLab,
   demoPod,
   meshPods,
   nodeOfPod,
   ofFamily,
   outcomeText,
-  type Scene,
   type Trial,
   tryAll,
   type Verdict,
@@ -20,7 +20,7 @@ const megabyte = 1_048_576;
 const transferTimeoutMs = 20_000;
 
 /** Everything without a Service, for one family. */
-export function connectivityChecks(scene: Scene, family: Family): DemoCheck[] {
+export function connectivityChecks(scene: DemoLab, family: Family): DemoCheck[] {
   const several = scene.plan.nodes.length > 1;
   const check = (name: string, trials: () => Trial[]): DemoCheck => ({ name: `${name}.${family}`, run: () => tryAll(trials()) });
   const transfer = (name: string, run: (from: PodStatusLine, to: string) => Promise<Verdict>): DemoCheck => ({
@@ -39,12 +39,12 @@ export function connectivityChecks(scene: Scene, family: Family): DemoCheck[] {
 }
 
 /** Returns exchanges of packets between pods of different nodes. */
-export function crossNodeTrials(scene: Scene, family: Family): Trial[] {
+export function crossNodeTrials(scene: DemoLab, family: Family): Trial[] {
   return podPairs(scene, family, (a, b) => a.node !== b.node);
 }
 
 /** Checks that a pod is seen by its own address: nothing translates between pods. */
-function podPairs(scene: Scene, family: Family, wanted: (a: PodStatusLine, b: PodStatusLine) => boolean): Trial[] {
+function podPairs(scene: DemoLab, family: Family, wanted: (a: PodStatusLine, b: PodStatusLine) => boolean): Trial[] {
   const pods = meshPods(scene);
   const pairs = pods.flatMap((from) => pods.filter((to) => to !== from && wanted(from, to)).map((to) => ({ from, to })));
   return pairs.map(({ from, to }) => ({
@@ -55,7 +55,7 @@ function podPairs(scene: Scene, family: Family, wanted: (a: PodStatusLine, b: Po
 }
 
 /** Checks both directions: the pod to its node, and the node to its pod, as kubelet probes do. */
-function podAndItsHost(scene: Scene, family: Family): Trial[] {
+function podAndItsHost(scene: DemoLab, family: Family): Trial[] {
   return meshPods(scene).flatMap((pod) => {
     const node = nodeOfPod(scene, pod);
     return [
@@ -69,7 +69,7 @@ function podAndItsHost(scene: Scene, family: Family): Trial[] {
   });
 }
 
-function hostsAndRemotePods(scene: Scene, family: Family): Trial[] {
+function hostsAndRemotePods(scene: DemoLab, family: Family): Trial[] {
   return scene.plan.nodes.flatMap((node) =>
     meshPods(scene)
       .filter((pod) => pod.node !== node.name)
@@ -82,7 +82,7 @@ function hostsAndRemotePods(scene: Scene, family: Family): Trial[] {
 }
 
 /** Checks that external servers see the node's address as the source of pods. */
-function podsAndOutside(scene: Scene, family: Family): Trial[] {
+function podsAndOutside(scene: DemoLab, family: Family): Trial[] {
   return meshPods(scene).map((pod) => ({
     label: `${pod.name} → outside`,
     probe: { from: pod.netns, address: ofFamily(scene.plan.external.outside, family), port: 80 },

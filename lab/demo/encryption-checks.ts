@@ -3,31 +3,31 @@ import { once } from 'node:events';
 import type { Family } from '../../src/base/net/ip.ts';
 import { inNetns } from '../machine/netns.ts';
 import { crossNodeTrials } from './connectivity-checks.ts';
-import { type DemoCheck, type Scene, tryAll, type Verdict } from './scene.ts';
+import { type DemoCheck, type DemoLab, tryAll, type Verdict } from './scene.ts';
 
 const wireGuardPort = 51_820;
 /** An attempt takes three seconds if it fails. */
 const attemptsMax = 5;
 
 /** Checks with a capture on every link between nodes that no packet of a pod is sent without encryption. */
-export function encryptionChecks(scene: Scene, family: Family): DemoCheck[] {
-  if (scene.plan.encryption === undefined || scene.plan.nodes.length < 2) return [];
-  return [{ name: `cleartext.none.${family}`, run: () => withoutCleartext(scene, family) }];
+export function encryptionChecks(lab: DemoLab, family: Family): DemoCheck[] {
+  if (lab.plan.encryption === undefined || lab.plan.nodes.length < 2) return [];
+  return [{ name: `cleartext.none.${family}`, run: () => withoutCleartext(lab, family) }];
 }
 
 /** Waits until nodes have each other's keys: pods of different nodes do not reach each other before. The check that follows reports a failure. */
-export async function untilEncrypted(scene: Scene): Promise<void> {
-  if (scene.plan.encryption === undefined || scene.plan.nodes.length < 2) return;
+export async function untilEncrypted(lab: DemoLab): Promise<void> {
+  if (lab.plan.encryption === undefined || lab.plan.nodes.length < 2) return;
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
-    const results = await Promise.all(scene.plan.families.map((family) => tryAll(crossNodeTrials(scene, family))));
+    const results = await Promise.all(lab.plan.families.map((family) => tryAll(crossNodeTrials(lab, family))));
     if (results.every(({ ok }) => ok)) return;
   }
 }
 
-async function withoutCleartext(scene: Scene, family: Family): Promise<Verdict> {
+async function withoutCleartext(lab: DemoLab, family: Family): Promise<Verdict> {
   const lines: string[] = [];
-  const captures = await Promise.all(scene.plan.nodes.map(({ netns }) => capture(netns, scene.plan.podCidrs, (line) => lines.push(line))));
-  const traffic = await tryAll(crossNodeTrials(scene, family));
+  const captures = await Promise.all(lab.plan.nodes.map(({ netns }) => capture(netns, lab.plan.podCidrs, (line) => lines.push(line))));
+  const traffic = await tryAll(crossNodeTrials(lab, family));
   await Promise.all(captures.map(ended));
   const clear = lines.filter((line) => !line.includes(`.${wireGuardPort}`));
   const encrypted = lines.length - clear.length;

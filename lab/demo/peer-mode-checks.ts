@@ -1,19 +1,13 @@
 import type { Family } from '../../src/base/net/ip.ts';
-import type { LabStatus } from '../daemon/status.ts';
 import { runIn } from '../machine/netns.ts';
 import { type LabPlan, type NodePlan, subnetOf } from '../plan/plan.ts';
-import { type DemoCheck, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
+import { type DemoCheck, type DemoLab, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
 
 /** An agent announces itself once it is ready, waits two seconds, and needs the answer to an echo; longer on an emulated host. */
 const directWithinMs = 60_000;
 
 /** Interface of the bridge: packets that the kernel sends there are in the tunnel. */
 const gateway = 'antrea-gw0';
-
-interface DemoLab {
-  readonly plan: LabPlan;
-  readonly status: LabStatus;
-}
 
 /** Checks of the ways between nodes, for one family, where the mode is not the tunnel for all. */
 export function peerModeChecks(scene: DemoLab, family: Family): DemoCheck[] {

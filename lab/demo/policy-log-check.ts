@@ -3,14 +3,14 @@ import type { Family } from '../../src/base/net/ip.ts';
 import { nodePaths } from '../plan/names.ts';
 import { ask } from '../probe/probe.ts';
 import { guardedNamespace, guardedPod } from './guarded.ts';
-import { demoPod, eventually, nodeOfPod, ofFamily, type Scene, type Verdict } from './scene.ts';
+import { type DemoLab, demoPod, eventually, nodeOfPod, ofFamily, type Verdict } from './scene.ts';
 import { podPort } from './workload.ts';
 
 /** A denial is seen as no answer for this time (ms). */
 const deniedMs = 700;
 
 /** Checks that a denied connection is in the log of the agent that denied it, with the policies and the missing rule. */
-export async function deniedLine(scene: Scene, family: Family): Promise<Verdict> {
+export async function deniedLine(scene: DemoLab, family: Family): Promise<Verdict> {
   const name = `${guardedNamespace}/${guardedPod}`;
   const target = scene.status.pods.find((pod) => `${pod.namespace}/${pod.name}` === name);
   if (!target) return { ok: false, detail: `${name} does not run` };

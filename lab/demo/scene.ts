@@ -12,10 +12,14 @@ const probesAtOnce = 16;
 const settleMs = 5_000;
 const settlePollMs = 100;
 
-/** Objects that the checks use. */
-export interface Scene {
+/** Lab with the pods of the demo. */
+export interface DemoLab {
   readonly plan: LabPlan;
   readonly status: LabStatus;
+}
+
+/** Objects that the checks use. */
+export interface Scene extends DemoLab {
   /** Cluster addresses by Service. */
   readonly services: Readonly<Record<'web' | 'loop' | 'empty' | 'rolling', readonly string[]>>;
   /** Node ports of the Service `web`. */
@@ -51,7 +55,7 @@ export interface DemoCheckResult extends Verdict {
 }
 
 /** @param number of the node, from 1 */
-export function demoPod({ status }: Pick<Scene, 'status'>, role: 'web' | 'client' | 'host', number: number): PodStatusLine {
+export function demoPod({ status }: Pick<DemoLab, 'status'>, role: 'web' | 'client' | 'host', number: number): PodStatusLine {
   const name = `${role}-${number}`;
   const pod = status.pods.find((known) => known.namespace === demoNamespace && known.name === name);
   if (pod === undefined) throw new SeineError('UNAVAILABLE', `${demoNamespace}/${name} does not run`);
@@ -59,7 +63,7 @@ export function demoPod({ status }: Pick<Scene, 'status'>, role: 'web' | 'client
 }
 
 /** Both pods of every node that have their own network. */
-export function meshPods(scene: Scene): PodStatusLine[] {
+export function meshPods(scene: DemoLab): PodStatusLine[] {
   return scene.plan.nodes.flatMap((_, index) => [demoPod(scene, 'web', index + 1), demoPod(scene, 'client', index + 1)]);
 }
 
@@ -69,7 +73,7 @@ export function ofFamily(ips: readonly string[], family: Family): string {
   return found;
 }
 
-export function nodeOfPod({ plan }: Scene, pod: PodStatusLine): NodePlan {
+export function nodeOfPod({ plan }: DemoLab, pod: PodStatusLine): NodePlan {
   const node = plan.nodes.find(({ name }) => name === pod.node);
   if (node === undefined) throw new SeineError('INVARIANT', `${pod.name} is on ${pod.node}, which is no node`);
   return node;

@@ -1,24 +1,17 @@
 import { request } from 'node:http';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Family } from '../../src/base/net/ip.ts';
-import type { LabStatus } from '../daemon/status.ts';
 import { run } from '../machine/process.ts';
 import { nodePaths } from '../plan/names.ts';
 import type { LabPlan } from '../plan/plan.ts';
 import { guardedNamespace, guardedPod } from './guarded.ts';
-import { type DemoCheck, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
+import { type DemoCheck, type DemoLab, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
 const answerMs = 20_000;
 const answerBytesMax = 16 * 1024 * 1024;
 /** Time for which the agent leaves the deleted flow alone, should the check not end it (s). */
 const pauseSeconds = 120;
-
-/** Lab whose packets are traced. */
-interface TracedLab {
-  readonly plan: LabPlan;
-  readonly status: LabStatus;
-}
 
 /** Answer of `/v1/trace`, as far as the checks read it. */
 interface Traced {
@@ -36,7 +29,7 @@ interface TracedPath {
 }
 
 /** Where packets end, by the flows that are installed. */
-export function traceChecks(scene: TracedLab, families: readonly Family[]): DemoCheck[] {
+export function traceChecks(scene: DemoLab, families: readonly Family[]): DemoCheck[] {
   return [
     ...families.flatMap((family) => [
       { name: `trace.service.${family}`, run: () => eventually(() => toService(scene, family)) },
@@ -47,7 +40,7 @@ export function traceChecks(scene: TracedLab, families: readonly Family[]): Demo
 }
 
 /** A client's packets to a Service reach a pod, whichever endpoint is chosen, over both nodes. */
-async function toService(scene: TracedLab, family: Family): Promise<Verdict> {
+async function toService(scene: DemoLab, family: Family): Promise<Verdict> {
   const { name, node } = demoPod(scene, 'client', 1);
   const paths = await trace(scene, node, {
     from: `${demoNamespace}/${name}`,
@@ -68,7 +61,7 @@ function passesToKernel({ mode = 'encap', encryption }: LabPlan): boolean {
 }
 
 /** A client that no policy names: the trace gives the policy's drop. */
-async function toGuarded(scene: TracedLab, family: Family): Promise<Verdict> {
+async function toGuarded(scene: DemoLab, family: Family): Promise<Verdict> {
   const { name, node } = demoPod(scene, 'web', 1);
   const to = `${guardedNamespace}/${guardedPod}`;
   const [first] = await trace(scene, node, { from: `${demoNamespace}/${name}`, to, port: `${podPort}/TCP`, family });
@@ -79,7 +72,7 @@ async function toGuarded(scene: TracedLab, family: Family): Promise<Verdict> {
 }
 
 /** A flow that is deleted is named by the trace; the agent installs it again. */
-async function fault(scene: TracedLab, family: Family, signal: AbortSignal): Promise<Verdict> {
+async function fault(scene: DemoLab, family: Family, signal: AbortSignal): Promise<Verdict> {
   const [client, web] = [demoPod(scene, 'client', 1), demoPod(scene, 'web', 1)];
   const { node } = client;
   const question = { from: `${demoNamespace}/${client.name}`, to: `${demoNamespace}/${web.name}`, port: `${podPort}/TCP`, family };
@@ -102,7 +95,7 @@ async function fault(scene: TracedLab, family: Family, signal: AbortSignal): Pro
 }
 
 /** Follows a path to the next nodes. */
-async function endOf(scene: TracedLab, node: string, path: TracedPath, family: Family): Promise<TracedPath> {
+async function endOf(scene: DemoLab, node: string, path: TracedPath, family: Family): Promise<TracedPath> {
   const { what, to, packet } = path.bridge;
   if (what !== 'tunnel') return path;
   const question = { from: `tunnel:${node}/${packet.source}`, to: packet.destination, port: `${packet.destinationPort}/TCP`, family };
@@ -111,13 +104,13 @@ async function endOf(scene: TracedLab, node: string, path: TracedPath, family: F
   return next.bridge.what === 'tunnel' ? next : await endOf(scene, to, next, family);
 }
 
-async function trace(scene: TracedLab, node: string, question: Readonly<Record<string, string>>): Promise<readonly TracedPath[]> {
+async function trace(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<readonly TracedPath[]> {
   const { traces } = JSON.parse(await ask(scene, node, `/v1/trace?${new URLSearchParams(question)}`)) as Traced;
   return traces.flatMap(({ paths }) => paths);
 }
 
 /** Asks the agent of a node. @throws SeineError `REFUSED` with its message for any answer but success */
-function ask({ plan }: TracedLab, node: string, path: string, method: 'GET' | 'POST' = 'GET'): Promise<string> {
+function ask({ plan }: DemoLab, node: string, path: string, method: 'GET' | 'POST' = 'GET'): Promise<string> {
   const { apiSocket } = nodePaths(plan.dir, node);
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath: apiSocket, path, method, signal: AbortSignal.timeout(answerMs), agent: false }, (response) => {

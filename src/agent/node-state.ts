@@ -219,21 +219,26 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     nodeChanged: () => changes.interfaces.ring(),
     settingsChanged: () => settings.ring(),
     isWireGuard: (name) => name === wireGuardDevice,
-    wireGuardChanged: () => {
-      wireGuard.ring();
-      settings.ring();
-    },
+    wireGuardChanged: () => ringAll([wireGuard, settings]),
     gatewayGone: () => changes.gatewayGone.ring(),
     podInterface: (change, link) => links.note(change, link),
     overrun: () => links.checkAgain(),
   });
-  const tables = debouncedRecheck(() => reconcilers.firewall, signal);
-  const firewallWatch = FirewallEvents.open({}, (change) => {
-    if (change.kind === 'overrun' || tableNames.some((table) => change.tables.has(table))) tables.ring();
-    if (change.kind === 'overrun' || [...change.tables].some((table) => !tableNames.includes(table))) changes.foreignFirewall.ring();
-  });
+  const firewallWatch = watchFirewall(nodeState, changes, signal);
   return () => {
     hostWatch.close();
     firewallWatch.close();
   };
+}
+
+function ringAll(bells: readonly { ring(): void }[]): void {
+  for (const bell of bells) bell.ring();
+}
+
+function watchFirewall({ reconcilers }: NodeState, changes: NodeWatchOptions['changes'], signal: AbortSignal): FirewallEvents {
+  const tables = debouncedRecheck(() => reconcilers.firewall, signal);
+  return FirewallEvents.open({}, (change) => {
+    if (change.kind === 'overrun' || tableNames.some((table) => change.tables.has(table))) tables.ring();
+    if (change.kind === 'overrun' || [...change.tables].some((table) => !tableNames.includes(table))) changes.foreignFirewall.ring();
+  });
 }

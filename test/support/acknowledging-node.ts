@@ -2,11 +2,11 @@ import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.t
 import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
 import type { PolicyControllerOptions } from '../../src/policy/controller/policy-controller.ts';
 
-type PolicyNode = PolicyControllerOptions['nodeState'];
+type PolicyNodeState = PolicyControllerOptions['nodeState'];
 
 /** Node whose OVS acknowledges everything at once. Each change of an owner is reported; without entries it is a removal. */
-export function acknowledgingNode(changed: (owner: Owner, wanted: Wanted | undefined) => void): PolicyNode {
-  const report = (owner: Owner, wanted: Wanted | undefined): ReturnType<PolicyNode['want']> => {
+export function acknowledgingNode(changed: (owner: Owner, wanted: Wanted | undefined) => void): PolicyNodeState {
+  const report = (owner: Owner, wanted: Wanted | undefined): ReturnType<PolicyNodeState['want']> => {
     changed(owner, wanted);
     return { owner, bridge: 1, host: 1 };
   };

@@ -13,7 +13,7 @@ export interface PolicyPlace {
 }
 
 /** One policy of a file: path to it inside its document, e.g. `items`, 2 in a list. */
-interface PolicyNode {
+interface PlacedPolicy {
   readonly uri: string;
   readonly document: Document;
   readonly at: readonly (string | number)[];
@@ -24,7 +24,7 @@ const policyKinds: ReadonlySet<unknown> = new Set(['NetworkPolicy', 'ClusterNetw
 
 /** Positions of the policies of manifests. Standard input has none: it is no file that a reader could open. */
 export class PolicyPlaces {
-  readonly #nodes = new Map<string, PolicyNode>();
+  readonly #nodes = new Map<string, PlacedPolicy>();
 
   /** @param paths files and folders of manifests, which have been read without an error */
   constructor(paths: readonly string[]) {
@@ -52,7 +52,7 @@ export class PolicyPlaces {
       if ('contents' in document) this.#add(document as Document, [], { uri: uriOf(file), lines });
   }
 
-  #add(document: Document, at: readonly (string | number)[], from: Pick<PolicyNode, 'uri' | 'lines'>): void {
+  #add(document: Document, at: readonly (string | number)[], from: Pick<PlacedPolicy, 'uri' | 'lines'>): void {
     const items = document.getIn([...at, 'items']);
     if (isSeq(items)) for (const index of items.items.keys()) this.#add(document, [...at, 'items', index], from);
     const kind = document.getIn([...at, 'kind']);
