@@ -74,13 +74,13 @@ async function main(options: DemoOptions, signal: AbortSignal): Promise<number> 
   const results: DemoCheckResult[] = [];
   const record = (result: DemoCheckResult) => {
     results.push(result);
-    say(checkLine(result, paints));
+    print(checkLine(result, paints));
   };
   try {
     await perform(plan, options, record, signal);
   } finally {
     if (options.down) {
-      say('removing the lab');
+      print('removing the lab');
       await removeLab(plan.dir, AbortSignal.timeout(60_000));
     }
   }
@@ -129,13 +129,13 @@ function checksOf(scene: Scene): DemoCheck[] {
 async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
   const paths = labPaths(plan.dir);
   if (existsSync(paths.demoMark)) {
-    say('removing the lab of an earlier demo');
+    print('removing the lab of an earlier demo');
     await removeLab(plan.dir, signal);
   } else if (existsSync(paths.state)) {
     throw new SeineError('INVALID_INPUT', `${plan.dir} holds a lab that is not the demo's; use another --dir, or \`seine-lab down\``);
   }
-  say(`bringing up ${plan.nodes.length} nodes in ${plan.dir}`);
-  const onStep = (text: string, atMs: number) => say(paints.dim(`  ${seconds(atMs)}  ${text}`));
+  print(`bringing up ${plan.nodes.length} nodes in ${plan.dir}`);
+  const onStep = (text: string, atMs: number) => print(paints.dim(`  ${seconds(atMs)}  ${text}`));
   const tookMs = await bringUp({ plan, agent: options.agent, onStep, onClaimed: () => writeFileWhole(paths.demoMark, '') }, signal);
   return { ok: true, detail: `${plan.nodes.length} nodes in ${seconds(tookMs).trim()}` };
 }
@@ -143,7 +143,7 @@ async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): 
 async function startPods(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
   const [wanted, guarded] = [manifests(plan), guardedManifests(plan)];
   const pods = countPods(wanted);
-  say(`starting ${pods + countPods(guarded)} pods`);
+  print(`starting ${pods + countPods(guarded)} pods`);
   await createAll(api, [...wanted, ...guarded], signal);
   await podsReady(api, pods, signal);
   await podsReady(api, countPods(guarded), signal, guardedNamespace);
@@ -212,7 +212,7 @@ function labCommand(dir: string | undefined): string {
   return dir === undefined ? program : `SEINE_LAB_DIR=${dir} ${program}`;
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
@@ -221,7 +221,7 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => inte
 try {
   process.exitCode = await main(command.parse().opts<DemoOptions>(), interrupted.signal);
 } catch (error) {
-  say(
+  print(
     interrupted.signal.aborted
       ? `demo: interrupted; \`${labCommand(undefined)} down\` removes what is there`
       : `demo: ${SeineError.from(error, 'demo').message}`,

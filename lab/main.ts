@@ -97,8 +97,8 @@ withDir(program.command('up').description('create a lab and wait until its nodes
     needRoot();
     const real = await builtIfAsked(options);
     const plan = planLab({ ...options, ...real, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
-    const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => say(`${seconds(atMs)}  ${text}`) }, signal);
-    say(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
+    const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => print(`${seconds(atMs)}  ${text}`) }, signal);
+    print(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
   });
 
 withDir(program.command('status').description('show nodes, pods and processes'))
@@ -172,7 +172,7 @@ withDir(program.command('down').description('remove the lab and everything it cr
   async ({ dir }: DirOption) => {
     needRoot();
     const { processes, namespaces } = await removeLab(realLabDir(dir), signal);
-    say(`removed ${processes} processes and ${namespaces} network namespaces`);
+    print(`removed ${processes} processes and ${namespaces} network namespaces`);
   },
 );
 
@@ -188,7 +188,7 @@ async function tell(dir: string, path: string): Promise<void> {
   await askControl(control, 'POST', path);
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
@@ -199,7 +199,7 @@ function withoutDashes(command: readonly string[]): readonly string[] {
 try {
   await program.parseAsync();
 } catch (error) {
-  say(`seine-lab: ${SeineError.from(error, 'seine-lab').rawMessage}`);
-  if (!(error instanceof SeineError)) say(String(error instanceof Error ? error.stack : error));
+  print(`seine-lab: ${SeineError.from(error, 'seine-lab').rawMessage}`);
+  if (!(error instanceof SeineError)) print(String(error instanceof Error ? error.stack : error));
   process.exitCode = 1;
 }

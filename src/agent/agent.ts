@@ -76,7 +76,7 @@ export function createAgent(
   const packetIn = answerPackets(ovs, () => started, log);
   const { sources, peers, pods, postNodeEvent } = openCluster(config, { hooks, warnings, log });
   const suspensions = openSuspensions(config, postNodeEvent, log);
-  const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
+  const repair = new RepairPause({ nodeState, log, postEvent: postNodeEvent, now: () => performance.now() });
   const checks = openChecks(config, log);
   const plane = { config, changes, ovs, stack, nodeState, readiness, sources, log };
   const paths = openPeerPaths({

@@ -119,7 +119,7 @@ const BYTES_MAX = 1024 * 1024;
 /** Suspended policies, as an earlier agent left them. Times are compared with the wall clock and with the time since the host booted. */
 export function openSuspensions(
   { stateDir }: Pick<AgentConfig, 'stateDir'>,
-  tell: ConstructorParameters<typeof Suspensions>[0]['tell'],
+  postEvent: ConstructorParameters<typeof Suspensions>[0]['postEvent'],
   log: Log,
 ): Suspensions {
   return new Suspensions({
@@ -129,7 +129,7 @@ export function openSuspensions(
       bootMs: () => Math.round(uptime() * 1_000),
       bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
     },
-    tell,
+    postEvent,
     log,
   });
 }

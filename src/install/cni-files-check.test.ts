@@ -9,7 +9,7 @@ let base: string;
 let want: Installation;
 let nowMs = 0;
 let files: CniFiles;
-const say = (): void => undefined;
+const report = (): void => undefined;
 const conf = () => join(want.conf, '10-seine.conflist');
 const plugin = () => join(want.bin, 'seine');
 
@@ -45,7 +45,7 @@ beforeEach(() => {
   for (const name of ['seine', 'portmap', 'loopback']) writePlugin(want.source, name);
   const plugins = [{ type: 'seine', agentSocket: '/run/x.sock' }, { type: 'portmap' }];
   writeFileSync(want.conflist, JSON.stringify({ name: 'seine', cniVersion: '1.0.0', plugins }));
-  install(want, say);
+  install(want, report);
   files = new CniFiles({ folders: want, nowMs: () => nowMs });
 });
 afterEach(() => rmSync(base, { recursive: true, force: true }));
@@ -56,7 +56,7 @@ it('finds no problem after an installation', () => {
 });
 
 it('compares nothing without an installation, nor after its removal', () => {
-  remove(want, say);
+  remove(want, report);
   expect(files.compare()).toEqual({ problems: [] });
 });
 
@@ -91,10 +91,10 @@ describe('missing or changed parts of ours are restored', () => {
     ['the plugin is gone', () => rmSync(plugin())],
     ['it is another', () => writePlugin(want.bin, 'seine', 'another')],
     ['it cannot be executed', () => chmodSync(plugin(), 0o644)],
-  ])('if %s', (_, harm) => {
+  ])('if %s', (_, damage) => {
     const [list, bytes] = [listed(), readFileSync(plugin())];
     expect(files.compare().repaired).toEqual([]);
-    harm();
+    damage();
     expect(files.compare()).toMatchObject({ problems: [], repaired: [expect.any(String)] });
     expect([listed(), readFileSync(plugin()), statSync(plugin()).mode & 0o777]).toEqual([list, bytes, 0o755]);
     expect(files.compare()).toEqual({ problems: [], repaired: [] });
@@ -127,9 +127,9 @@ describe('reported only', () => {
   it('an unfinished installation', () => {
     writePlugin(want.source, 'seine', 'newer');
     writeFileSync(want.conflist, JSON.stringify({ name: 'seine', cniVersion: '9.9.9', plugins: [{ type: 'seine' }] }));
-    expect(() => install(want, say)).toThrow();
+    expect(() => install(want, report)).toThrow();
     expect(abouts()).toEqual(['cni install']);
-    rollBack(want, say);
+    rollBack(want, report);
     expect(files.compare()).toEqual({ problems: [], repaired: [] });
   });
 });

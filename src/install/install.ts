@@ -28,42 +28,42 @@ export type ReportLine = (line: string) => void;
  *
  * @throws SeineError `INVALID_INPUT`, `REFUSED`: the previous files continue to work
  */
-export function install({ source, conflist, ...folders }: Installation, say: ReportLine): void {
+export function install({ source, conflist, ...folders }: Installation, report: ReportLine): void {
   const list = parseConfList(readText(conflist), conflist);
   const places = installPathsIn(folders);
   privateFolder(folders.state);
   mkdirSync(folders.bin, { recursive: true, mode: 0o755 });
   mkdirSync(folders.conf, { recursive: true, mode: 0o755 });
   const plugin = readFileSync(join(source, ownPlugin));
-  if (holds(places.plugin, plugin)) say(`${places.plugin} is there already`);
+  if (holds(places.plugin, plugin)) report(`${places.plugin} is there already`);
   else {
-    begin(places, say);
+    begin(places, report);
     placeFile(places.plugin, { bytes: plugin, mode: pluginMode }, pluginVersions);
-    say(`${places.plugin} installed`);
+    report(`${places.plugin} installed`);
   }
-  completeChain(list, source, folders, say);
-  const text = Buffer.from(withVersions(list, supportedBy(list, folders.bin, say)));
-  if (holds(places.conf, text)) say(`${places.conf} is there already`);
+  completeChain(list, source, folders, report);
+  const text = Buffer.from(withVersions(list, supportedBy(list, folders.bin, report)));
+  if (holds(places.conf, text)) report(`${places.conf} is there already`);
   else {
-    begin(places, say);
+    begin(places, report);
     placeFile(places.conf, { bytes: text, mode: confMode });
-    say(`${places.conf} installed`);
+    report(`${places.conf} installed`);
   }
   noteCurrent(places, { plugin, conf: text });
   removeFile(places.unfinished);
-  warnOfShadows(folders.conf, say);
+  warnOfShadows(folders.conf, report);
 }
 
 /** Restores plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
-export function rollBack(folders: Folders, say: ReportLine): void {
+export function rollBack(folders: Folders, report: ReportLine): void {
   const places = installPathsIn(folders);
   if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `no earlier version is stored in ${places.goodFolder}`);
   placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
-  say(`${places.plugin} brought back`);
+  report(`${places.plugin} brought back`);
   if (existsSync(places.goodConf)) {
     parseConfList(readText(places.goodConf), places.goodConf);
     placeFile(places.conf, { bytes: readFileSync(places.goodConf), mode: confMode });
-    say(`${places.conf} brought back`);
+    report(`${places.conf} brought back`);
   }
   noteCurrent(places, { plugin: readFileSync(places.plugin), conf: readFileSync(places.conf) });
   removeFile(places.unfinished);
@@ -87,17 +87,17 @@ export function installedFiles(folders: Folders): readonly string[] {
 }
 
 /** Deletes the installed files; the configuration before the plugin, so that no runtime calls a missing one. */
-export function remove(folders: Folders, say: ReportLine): void {
-  for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
+export function remove(folders: Folders, report: ReportLine): void {
+  for (const path of installedFiles(folders)) if (removeFile(path)) report(`${path} removed`);
 }
 
 /**
  * Before a change: keeps the existing files, which worked together. Files of an unfinished installation did not, and those before it are
  * already kept.
  */
-function begin(places: InstallPaths, say: ReportLine): void {
+function begin(places: InstallPaths, report: ReportLine): void {
   if (existsSync(places.unfinished)) return;
-  keepGood(places, say);
+  keepGood(places, report);
   placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
 }
 
@@ -110,12 +110,12 @@ function noteCurrent(places: InstallPaths, { plugin, conf }: { readonly plugin: 
 }
 
 /** Only working files are kept. */
-function keepGood(places: InstallPaths, say: ReportLine): void {
+function keepGood(places: InstallPaths, report: ReportLine): void {
   if (!existsSync(places.plugin)) return;
   try {
     pluginVersions(places.plugin);
   } catch {
-    say(`${places.plugin} does not work and is not stored`);
+    report(`${places.plugin} does not work and is not stored`);
     return;
   }
   privateFolder(places.goodFolder);
@@ -124,7 +124,7 @@ function keepGood(places: InstallPaths, say: ReportLine): void {
 }
 
 /** Other plugins of the chain belong to the node: an existing one stays, a missing one is copied. */
-function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: ReportLine): void {
+function completeChain(list: ConfList, source: string, { bin, state }: Folders, report: ReportLine): void {
   const { record } = installPathsIn({ bin, conf: '', state });
   for (const type of new Set([...list.plugins.map((plugin) => plugin.type), loopback])) {
     const path = join(bin, type);
@@ -137,11 +137,11 @@ function completeChain(list: ConfList, source: string, { bin, state }: Folders, 
     const known = Object.fromEntries([...readRecord(record), [type, hashOf(bytes)]]);
     placeFile(record, { bytes: Buffer.from(JSON.stringify(known)), mode: confMode });
     placeFile(path, { bytes, mode: pluginMode }, pluginVersions);
-    say(`${path} installed, as the node has none`);
+    report(`${path} installed, as the node has none`);
   }
 }
 
-function supportedBy(list: ConfList, bin: string, say: ReportLine): Map<string, readonly string[]> {
+function supportedBy(list: ConfList, bin: string, report: ReportLine): Map<string, readonly string[]> {
   const spoken = new Map<string, readonly string[]>();
   for (const { type } of list.plugins) {
     try {
@@ -149,16 +149,16 @@ function supportedBy(list: ConfList, bin: string, say: ReportLine): Map<string, 
     } catch (failure) {
       // The node's own plugin, which may be built for its libraries and not for this container's.
       if (type === ownPlugin) throw failure;
-      say(`${join(bin, type)} does not report its CNI versions: ${list.cniVersion} is assumed`);
+      report(`${join(bin, type)} does not report its CNI versions: ${list.cniVersion} is assumed`);
       spoken.set(type, [list.cniVersion]);
     }
   }
   return spoken;
 }
 
-function warnOfShadows(conf: string, say: ReportLine): void {
+function warnOfShadows(conf: string, report: ReportLine): void {
   const earlier = readdirSync(conf).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName);
-  for (const name of earlier) say(`WARNING: ${join(conf, name)} precedes ${confName}: the runtime uses that network and not Seine`);
+  for (const name of earlier) report(`WARNING: ${join(conf, name)} precedes ${confName}: the runtime uses that network and not Seine`);
 }
 
 const recordSchema = z.record(z.string().regex(/^[A-Za-z0-9_.-]+$/), z.string());

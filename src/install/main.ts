@@ -29,12 +29,12 @@ function main(): void {
     },
   });
   const folders = { bin: values['bin-dir'], conf: values['conf-dir'], state: values['state-dir'] };
-  const say: ReportLine = (line) => void process.stderr.write(`install-cni: ${line}\n`);
+  const report: ReportLine = (line) => void process.stderr.write(`install-cni: ${line}\n`);
   const verb = positionals.length === 1 ? positionals[0] : undefined;
   if (values.help) process.stdout.write(usage);
-  else if (verb === 'install') install({ ...folders, source: values.source, conflist: values.conflist }, say);
-  else if (verb === 'remove') remove(folders, say);
-  else if (verb === 'rollback') rollBack(folders, say);
+  else if (verb === 'install') install({ ...folders, source: values.source, conflist: values.conflist }, report);
+  else if (verb === 'remove') remove(folders, report);
+  else if (verb === 'rollback') rollBack(folders, report);
   else throw new SeineError('INVALID_INPUT', `one of install, remove, rollback is required\n${usage}`);
 }
 

@@ -16,7 +16,7 @@ function pair() {
     notified: (method, params) => notified.push(`${method} ${JSON.stringify(params)}`),
     closed: (cause) => notified.push(`closed ${cause.code}`),
   });
-  return { session, sent, notified, outlet, say: (message: unknown) => session.received(Buffer.from(JSON.stringify(message))) };
+  return { session, sent, notified, outlet, deliver: (message: unknown) => session.received(Buffer.from(JSON.stringify(message))) };
 }
 
 function call(session: JsonRpcSession, method: string, signal = patience) {
@@ -25,11 +25,11 @@ function call(session: JsonRpcSession, method: string, signal = patience) {
 
 describe('JsonRpcSession', () => {
   it('matches replies that come in another order', async () => {
-    const { session, sent, say } = pair();
+    const { session, sent, deliver } = pair();
     const [first, second] = [call(session, 'one'), call(session, 'two')];
     expect(sent).toEqual(['{"method":"one","params":[],"id":1}', '{"method":"two","params":[],"id":2}']);
-    say({ id: 2, result: 'b', error: null });
-    say({ id: 1, result: 'a', error: null });
+    deliver({ id: 2, result: 'b', error: null });
+    deliver({ id: 1, result: 'a', error: null });
     expect(await Promise.all([first, second])).toEqual(['a', 'b']);
   });
 
@@ -48,9 +48,9 @@ describe('JsonRpcSession', () => {
     [{ id: 1, result: null, error: { error: 'unknown database', details: 'no database X' } }, 'unknown database', 'no database X'],
     [{ id: 1, error: 7 }, 'unreadable error', ''],
   ])('tells an error %j in the words of the server', async (reply, error, details) => {
-    const { session, say } = pair();
+    const { session, deliver } = pair();
     const answer = call(session, 'transact');
-    say(reply);
+    deliver(reply);
     await expect(answer).rejects.toMatchObject({ code: 'REFUSED', context: { error, details } });
   });
 
@@ -67,8 +67,8 @@ describe('JsonRpcSession', () => {
   });
 
   it.each([0, 'echo', null, { a: [1] }, [1]])('answers an echo with id %j with its params', (id) => {
-    const { sent, notified, say } = pair();
-    say({ method: 'echo', id, params: ['x', { y: 1 }] });
+    const { sent, notified, deliver } = pair();
+    deliver({ method: 'echo', id, params: ['x', { y: 1 }] });
     if (id === null) expect([sent, notified]).toEqual([[], ['echo ["x",{"y":1}]']]);
     else expect(sent.map((text) => JSON.parse(text))).toEqual([{ id, error: null, result: ['x', { y: 1 }] }]);
   });
@@ -84,8 +84,8 @@ describe('JsonRpcSession', () => {
   });
 
   it('answers other requests with an error', () => {
-    const { sent, say } = pair();
-    say({ method: 'frobnicate', id: 9, params: [] });
+    const { sent, deliver } = pair();
+    deliver({ method: 'frobnicate', id: 9, params: [] });
     expect(sent).toEqual(['{"result":null,"error":"unknown method","id":9}']);
   });
 
@@ -100,12 +100,12 @@ describe('JsonRpcSession', () => {
   });
 
   it('drops a call that is no longer awaited, and its late reply', async () => {
-    const { session, say } = pair();
+    const { session, deliver } = pair();
     const stop = new AbortController();
     const answer = call(session, 'transact', stop.signal);
     stop.abort();
     await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: true } });
-    say({ id: 1, result: [], error: null });
+    deliver({ id: 1, result: [], error: null });
     await expect(call(session, 'transact', stop.signal)).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: false } });
   });
 
@@ -122,8 +122,8 @@ describe('JsonRpcSession', () => {
     { id: 1, method: 'echo', params: {} },
     { hello: 1 },
   ])('treats %j as a broken peer', (message) => {
-    const { say } = pair();
-    expect(() => say(message)).toThrow('[PROTOCOL]');
+    const { deliver } = pair();
+    expect(() => deliver(message)).toThrow('[PROTOCOL]');
   });
 });
 

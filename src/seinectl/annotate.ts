@@ -23,10 +23,10 @@ export function annotateLine(text: string, owners: Owners, paint: Paint): Annota
   if (digits === undefined) return { line, cookie: 'none' };
   const cookie = BigInt(digits);
   const owner = owners.get(cookie);
-  const say = (what: string): string => `${line} ${paint('quiet', `# ${what}`)}`;
-  if (owner !== undefined) return { line: say(safeText(shortOwner(owner))), cookie: 'known' };
-  if (isLearned(cookie)) return { line: say('learned by OVS'), cookie: 'learned' };
-  return { line: say(`unknown: ${guess(cookie)}`), cookie: 'unknown' };
+  const comment = (what: string): string => `${line} ${paint('quiet', `# ${what}`)}`;
+  if (owner !== undefined) return { line: comment(safeText(shortOwner(owner))), cookie: 'known' };
+  if (isLearned(cookie)) return { line: comment('learned by OVS'), cookie: 'learned' };
+  return { line: comment(`unknown: ${guess(cookie)}`), cookie: 'unknown' };
 }
 
 function guess(cookie: bigint): string {

@@ -85,8 +85,8 @@ it('has a Node, an agent, a seinectl and an installer that start', async () => {
 });
 
 it.each(['seine', 'portmap', 'bandwidth', 'loopback'])('has the plugin %s, which prints its versions', async (plugin) => {
-  const said = await inImage(images.agent, 'env', 'CNI_COMMAND=VERSION', `/opt/seine/cni/${plugin}`);
-  expect(JSON.parse(said)).toMatchObject({ supportedVersions: expect.arrayContaining(['1.0.0']) as unknown });
+  const output = await inImage(images.agent, 'env', 'CNI_COMMAND=VERSION', `/opt/seine/cni/${plugin}`);
+  expect(JSON.parse(output)).toMatchObject({ supportedVersions: expect.arrayContaining(['1.0.0']) as unknown });
 });
 
 it('has an Open vSwitch that starts', async () => {

@@ -81,12 +81,12 @@ export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried'> = {
 export async function startCniBench(
   lab: BenchLab,
   wanted: (name: string) => boolean,
-  say: (text: string) => void,
+  print: (text: string) => void,
   named: (pods: readonly BenchPod[]) => Promise<void> = async () => undefined,
 ): Promise<CniBench> {
   const most = wanted('cni.add.300') ? 300 : wanted('cni.add.100') ? 100 : 10;
-  const bench = new CniBench(lab, say);
-  say(`namespaces for ${most} pods of each side`);
+  const bench = new CniBench(lab, print);
+  print(`namespaces for ${most} pods of each side`);
   const pods = bench.ours.prepare(lab, most + spare);
   bench.peer.prepare(lab, most + spare);
   await named(pods);
@@ -95,7 +95,7 @@ export async function startCniBench(
   return bench;
 }
 
-export async function cniRows(bench: CniBench, wanted: (name: string) => boolean, say: (text: string) => void): Promise<Measured[]> {
+export async function cniRows(bench: CniBench, wanted: (name: string) => boolean, print: (text: string) => void): Promise<Measured[]> {
   const measure: Record<CniRowName, () => Promise<readonly Measured[]>> = {
     'cni.add.10': () => bench.addAndDelete(10, 40),
     'cni.del.10': async () => [],
@@ -111,7 +111,7 @@ export async function cniRows(bench: CniBench, wanted: (name: string) => boolean
   const rows: Measured[] = [];
   for (const name of cniRowNames) {
     if (!names.has(name)) continue;
-    say(name);
+    print(name);
     rows.push(...(await measure[name]()));
   }
   await bench.fillTo(10);
@@ -122,14 +122,14 @@ class CniBench {
   readonly ours: CniSide;
   readonly peer: CniSide;
   readonly #lab: BenchLab;
-  readonly #say: (text: string) => void;
+  readonly #print: (text: string) => void;
 
-  constructor(lab: BenchLab, say: (text: string) => void) {
+  constructor(lab: BenchLab, print: (text: string) => void) {
     const { ours, peer } = openSides(lab);
     this.ours = ours;
     this.peer = peer;
     this.#lab = lab;
-    this.#say = say;
+    this.#print = print;
   }
 
   get #sides(): readonly CniSide[] {
@@ -231,7 +231,7 @@ class CniBench {
   }
 
   #values({ ours, peer }: Pair): Pick<Measured, 'ours' | 'peer'> {
-    this.#say(`  ${ours.map((value) => value.toFixed(1)).join(' ')} | ${peer.map((value) => value.toFixed(1)).join(' ')}`);
+    this.#print(`  ${ours.map((value) => value.toFixed(1)).join(' ')} | ${peer.map((value) => value.toFixed(1)).join(' ')}`);
     return { ours, peer: { name: this.peer.name, values: peer } };
   }
 }

@@ -26,8 +26,8 @@ const serviceName = 'connections';
 const signal = new AbortController().signal;
 
 /** New connections from one pod to another of its node, through a Service and to its own address in turn. */
-export async function connectionRows(lab: BenchLab, say: (text: string) => void): Promise<readonly Measured[]> {
-  say('  connections from pod to pod, by a Service and without');
+export async function connectionRows(lab: BenchLab, print: (text: string) => void): Promise<readonly Measured[]> {
+  print('  connections from pod to pod, by a Service and without');
   const side = openOurs(lab);
   side.prepare(lab, 2);
   await side.add(2, 1);

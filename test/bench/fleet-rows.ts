@@ -16,8 +16,8 @@ const runs = 3;
 export const fleetRowNames = ['fleet.status5000', 'fleet.status5000.cpu', 'fleet.rss5000'];
 
 /** `seinectl cluster status` of 5,000 agents, with a server that answers for all of them over TLS: duration, CPU time, maximum memory. */
-export async function fleetRows({ say }: SceneOptions): Promise<readonly Measured[]> {
-  say(`a fleet of ${nodes} agents that take ${agentMs} ms each`);
+export async function fleetRows({ print }: SceneOptions): Promise<readonly Measured[]> {
+  print(`a fleet of ${nodes} agents that take ${agentMs} ms each`);
   const folder = mkdtempSync(join(tmpdir(), 'seine-fleet-bench-'));
   let server: ChildProcess | undefined;
   try {

@@ -24,15 +24,15 @@ const signal = new AbortController().signal;
  * The largest objects that an API server stores, one after another, on an agent with the manifest's limit of memory. After each: the
  * longest turn of the event loop (CPU time of its thread), the slowest ADD and the slowest change of another Service until OVS has it.
  */
-export async function largeObjects({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  say('the largest objects that an API server stores');
+export async function largeObjects({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  print('the largest objects that an API server stores');
   const holds = join(tmpdir(), `seine-large-holds-${process.pid}`);
   const takeBack = noteHolds(holds);
   const limit = new AgentMemoryLimit(limitBytes);
   const lab = await BenchLab.start({ families: ['ipv4'], journal: 'memory' });
   try {
     await untilSettled(lab);
-    const seen = await withEach(lab, holds, say);
+    const seen = await withEach(lab, holds, print);
     const pid = agentProcess(lab.plan, lab.node)?.pid;
     if (pid === undefined) throw new Error('the agent was killed');
     const mebibytes = limit.peakBytes(pid) / 1024 ** 2;
@@ -58,7 +58,7 @@ interface Meanwhile {
   readonly add: number;
 }
 
-async function withEach(lab: BenchLab, holds: string, say: SceneOptions['say']): Promise<readonly Meanwhile[]> {
+async function withEach(lab: BenchLab, holds: string, print: SceneOptions['print']): Promise<readonly Meanwhile[]> {
   await post(lab, '/api/v1/nodes', nodeManifest(1));
   await post(lab, services, serviceAt(1));
   const side = openOurs(lab, { isHurried: true });
@@ -83,7 +83,7 @@ async function withEach(lab: BenchLab, holds: string, say: SceneOptions['say']):
     await sleep(1_100); // the second in which the last turn was recorded
     const hold = longestSince(holds, startedMs);
     const result = { hold, change: Math.max(...changes), add: Math.max(...adds) };
-    say(
+    print(
       `  ${name}: held ${hold.toFixed(0)} ms, a change ${result.change.toFixed(0)} ms, an ADD ${result.add.toFixed(0)} ms, ${Date.now() - startedMs} ms in all`,
     );
     seen.push(result);

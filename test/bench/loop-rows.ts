@@ -34,16 +34,16 @@ interface SeenLook {
  * An idle agent that only runs its sweeps: duration of a sweep of the bridge, time between two of them, and the longest turn of the event
  * loop meanwhile.
  */
-export async function loopRows(lab: BenchLab, holds: string, say: (text: string) => void): Promise<readonly Measured[]> {
-  say('  looks at the bridge, and turns of the event loop');
+export async function loopRows(lab: BenchLab, holds: string, print: (text: string) => void): Promise<readonly Measured[]> {
+  print('  looks at the bridge, and turns of the event loop');
   const looks = await bridgeLooks(lab);
   const rounds = looks.slice(1).map(({ beganMs }, at) => (beganMs - (looks[at]?.beganMs ?? 0)) / 1_000);
   const { held, collected } = holdsDuring(looks, holds);
   const p99 = held[Math.ceil(held.length * 0.99) - 1] ?? Number.NaN;
-  say(
+  print(
     `  ${looks.length} looks, ${held.length} turns of a millisecond or more while they were taken; the longest: ${held.slice(-10).join(', ')} ms`,
   );
-  say(`  collections of garbage, the longest: ${collected.slice(-10).join(', ')} ms`);
+  print(`  collections of garbage, the longest: ${collected.slice(-10).join(', ')} ms`);
   return [
     { name: 'loop.look10k', unit: 'ms', ours: looks.map(({ tookMs }) => tookMs) },
     { name: 'loop.round10k', unit: 's', ours: rounds },

@@ -7,11 +7,11 @@ import { scenes } from './scenes.ts';
 
 const usage = `Usage: npm run bench -- [--json] [--only PREFIX]
 
-Measures Seine, with others beside it in the same run where they do the same. Needs root. The table and what is being done
-go to standard error.
+Measures Seine and, where there is one, another program with the same function in the same run. Needs root. Prints the table and the
+progress to standard error.
 
-  --json          the rows as JSON, as the last line of standard output
-  --only PREFIX   only rows whose names begin with this; all of it takes about twenty-five minutes
+  --json          print the rows as JSON in the last line of standard output
+  --only PREFIX   only rows whose names begin with this; all rows take about 25 minutes
 `;
 
 async function main(): Promise<void> {
@@ -31,19 +31,19 @@ async function main(): Promise<void> {
   // And all children: other work on the host affects either side less.
   const putBack = setUrgency(process.pid, urgent);
   const startedMs = performance.now();
-  say(`${cpus().length} processors, load ${loadText()}`);
+  print(`${cpus().length} processors, load ${loadText()}`);
   const measured: Measured[] = [];
   try {
-    for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, say })));
+    for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, print })));
   } finally {
     putBack();
   }
   const rows = measured.map(rowOf);
-  say(`\n${tableOf(rows)}\n\nload at the end ${loadText()}, ${Math.round((performance.now() - startedMs) / 1000)} s`);
+  print(`\n${tableOf(rows)}\n\nload at the end ${loadText()}, ${Math.round((performance.now() - startedMs) / 1000)} s`);
   if (values.json) process.stdout.write(`${JSON.stringify(rows)}\n`);
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 

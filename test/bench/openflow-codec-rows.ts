@@ -14,9 +14,9 @@ const warmUps = 5;
 const flows = Array.from({ length: different }, (_, index) => benchFlow(index));
 
 /** Rows without a switch. Each run goes through the same flows often enough to take some tens of milliseconds. */
-export function codecRows(wanted: (name: string) => boolean, say: (text: string) => void): Measured[] {
+export function codecRows(wanted: (name: string) => boolean, print: (text: string) => void): Measured[] {
   const rows: Measured[] = [];
-  if (codecRowNames.some(wanted)) say('encoding and decoding flows');
+  if (codecRowNames.some(wanted)) print('encoding and decoding flows');
   const w = new ByteWriter(1024 * 1024);
   const encode = (): number => {
     w.truncate(0);

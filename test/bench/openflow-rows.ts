@@ -28,8 +28,8 @@ const exchanges = 3_000;
 const bridge = 'br-int';
 const execute = promisify(execFile);
 
-export async function openflowRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  const rows: Measured[] = codecRows(wanted, say);
+export async function openflowRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  const rows: Measured[] = codecRows(wanted, print);
   if (!liveRowNames.some(wanted)) return rows;
   const ovs = startSwitch('--disable-system');
   const stop = new AbortController();
@@ -42,7 +42,7 @@ export async function openflowRows({ wanted, say }: SceneOptions): Promise<reado
     await makeWhatFlowsUse(scene);
     if (wanted('of.roundtrip')) rows.push(await exchangeRow('of.roundtrip', 1, scene));
     if (wanted('of.bundle4')) rows.push(await exchangeRow('of.bundle4', 4, scene));
-    if (liveRowNames.slice(2).some(wanted)) rows.push(...(await manyRows(scene, say)).filter(({ name }) => wanted(name)));
+    if (liveRowNames.slice(2).some(wanted)) rows.push(...(await manyRows(scene, print)).filter(({ name }) => wanted(name)));
     stop.abort();
     await running;
   } finally {
@@ -109,8 +109,8 @@ async function removeAll({ connection, signal }: Pick<Scene, 'connection' | 'sig
 }
 
 /** Installs and dumps of the same flows, ours and the tool's in turn. */
-async function manyRows(scene: Scene, say: (text: string) => void): Promise<Measured[]> {
-  say(`${many} flows into a switch, and back`);
+async function manyRows(scene: Scene, print: (text: string) => void): Promise<Measured[]> {
+  print(`${many} flows into a switch, and back`);
   const { ovs, connection, signal } = scene;
   const flows = Array.from({ length: many }, (_, index) => benchFlow(index));
   const wanted = new Map(flows.map(wantedEntry));

@@ -16,13 +16,13 @@ const manyPorts = 10_000;
 const memoryRuns = 3;
 const execute = promisify(execFile);
 
-export async function ovsdbRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+export async function ovsdbRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   for (const present of [10, 300]) {
     const name = `ovsdb.ports64.on${present}`;
-    if (wanted(name)) rows.push(await portsRow(name, present, say));
+    if (wanted(name)) rows.push(await portsRow(name, present, print));
   }
-  if (wanted('ovsdb.rss10k')) rows.push(await memoryRow(say));
+  if (wanted('ovsdb.rss10k')) rows.push(await memoryRow(print));
   return rows;
 }
 
@@ -37,8 +37,8 @@ function connect(socketPath: string) {
 type Client = ReturnType<typeof connect>;
 
 /** Sixty-four callers who each add a port to a bridge of a userspace data path, from the first call until the last port has its number. */
-async function portsRow(name: string, present: number, say: (text: string) => void): Promise<Measured> {
-  say(`${inFlight} ports in flight on a bridge of ${present}`);
+async function portsRow(name: string, present: number, print: (text: string) => void): Promise<Measured> {
+  print(`${inFlight} ports in flight on a bridge of ${present}`);
   const ovs = startSwitch('--disable-system');
   const stop = new AbortController();
   try {
@@ -99,8 +99,8 @@ async function addPort(client: Client, link: string, signal: AbortSignal): Promi
 }
 
 /** The agent's copy of a database with this number of ports, in a separate process. */
-async function memoryRow(say: (text: string) => void): Promise<Measured> {
-  say(`the copy of ${manyPorts} ports`);
+async function memoryRow(print: (text: string) => void): Promise<Measured> {
+  print(`the copy of ${manyPorts} ports`);
   const ovs = startSwitch();
   const stop = new AbortController();
   try {

@@ -20,15 +20,15 @@ export const policedNodeRowNames = cniRowNames.filter((name) => !isUnconcerned(n
  * The rows of a pod's start, on a node whose pods have a thousand policies: a hundred each, both directions, of a class that other pods of
  * the node have too.
  */
-export async function policedNode({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  say(`a node with ${manyPolicies} policies`);
+export async function policedNode({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  print(`a node with ${manyPolicies} policies`);
   const isWanted = (name: string): boolean => !isUnconcerned(name) && wanted(`${prefix}${name}`);
   const lab = await BenchLab.start({ families: ['ipv4'] });
   try {
-    const bench = await startCniBench(lab, isWanted, say, (each) => makePolicies(lab, each));
+    const bench = await startCniBench(lab, isWanted, print, (each) => makePolicies(lab, each));
     try {
-      const rows = await cniRows(bench, isWanted, say);
-      say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
+      const rows = await cniRows(bench, isWanted, print);
+      print(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
       return rows.map((row) => ({ ...row, name: `${prefix}${row.name}` }));
     } finally {
       await bench.stop();

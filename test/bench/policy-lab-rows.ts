@@ -37,8 +37,8 @@ const signal = new AbortController().signal;
 const withinMs = 30_000;
 
 /** Policies on a node of a lab, for pods that the API server knows and that the benchmark starts itself. */
-export async function policyLabRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  say('a node with policies');
+export async function policyLabRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  print('a node with policies');
   const lab = await BenchLab.start({ families: ['ipv4'] });
   const side = openOurs(lab);
   try {
@@ -47,9 +47,9 @@ export async function policyLabRows({ wanted, say }: SceneOptions): Promise<read
     for (const [at, pod] of prepared.entries()) await post(lab, pods, podObject(lab, pod, labelsOf(at)));
     await side.add(staying, 1);
     const rows: Measured[] = [];
-    if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, say)));
-    if (addNames.some(wanted)) rows.push(...(await addRows(lab, side, say)));
-    if (changeNames.some(wanted)) rows.push(...(await changeRows(lab, say)));
+    if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, print)));
+    if (addNames.some(wanted)) rows.push(...(await addRows(lab, side, print)));
+    if (changeNames.some(wanted)) rows.push(...(await changeRows(lab, print)));
     return rows.filter(({ name }) => wanted(name));
   } finally {
     await side.stop();
@@ -63,8 +63,8 @@ function labelsOf(at: number): Readonly<Record<string, string>> {
 }
 
 /** Two pods of the node, with a policy that allows them, and without any, in turn. */
-async function packetRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say('  two pods with a policy that lets them talk, and without');
+async function packetRows(lab: BenchLab, side: CniSide, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print('  two pods with a policy that lets them talk, and without');
   const [server, , client] = side.attached;
   if (!server || !client) throw new Error('two policed pods are needed');
   const { ip } = attachmentOf(side, server);
@@ -96,8 +96,8 @@ async function packetRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']
 }
 
 /** One more pod of a known class, in turn with one that no policy isolates. */
-async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say(`  ${adds.pairs} pods with a policy, and without, in turn`);
+async function addRows(lab: BenchLab, side: CniSide, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print(`  ${adds.pairs} pods with a policy, and without, in turn`);
   await post(lab, policies, policyObject('add', { policed: 'yes' }, [connectPort]));
   await untilPoliced(lab, staying / 2);
   const times: { readonly [is: string]: number[] } = { policed: [], free: [] };
@@ -128,8 +128,8 @@ async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): 
 }
 
 /** One port of one of a thousand policies of the node's pods: from the request to the API server until OVS has the flows. */
-async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say(`  ${changes.timed} changes among ${manyPolicies} policies`);
+async function changeRows(lab: BenchLab, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print(`  ${changes.timed} changes among ${manyPolicies} policies`);
   for (let at = 0; at < manyPolicies; at++)
     await post(lab, policies, policyObject(`many-${at}`, { number: `${at % staying}` }, [10_000 + at]));
   await untilPoliced(lab, staying);

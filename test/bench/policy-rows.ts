@@ -13,10 +13,10 @@ const ownNode = 'n0';
  * Policy of 100,000 pods and 75,000 policies, from parsed objects. `compute`: all of it, from nothing, on a node with 110 pods. `share`:
  * cost of that node's pods when everything else is known. `churn`: one pod elsewhere that is relabelled.
  */
-export async function policyRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
   const pods = clusterPods();
   const policies = clusterPolicies();
-  say(`policy of ${pods.length} pods and ${policies.length} policies`);
+  print(`policy of ${pods.length} pods and ${policies.length} policies`);
   const compute: number[] = [];
   const share: number[] = [];
   const churn: number[] = [];
@@ -33,7 +33,7 @@ export async function policyRows({ wanted, say }: SceneOptions): Promise<readonl
     compute.push(doneMs - startMs);
     share.push(doneMs - indexedMs);
     churn.push(relabelled(engine, pods));
-    if (round === 0) say(`  ${textOf(engine)}`);
+    if (round === 0) print(`  ${textOf(engine)}`);
   }
   const rows = [
     { name: 'policy.compute', unit: 'ms', ours: compute },

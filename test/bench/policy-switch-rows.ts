@@ -38,13 +38,13 @@ const execute = promisify(execFile);
  * address for each peer, as Antrea writes them. `cold`: rows of 100,000 addresses on an empty bridge, from known objects until the last
  * acknowledgement, compared with the tool for the same flows.
  */
-export async function policySwitchRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+export async function policySwitchRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
   const ovs = startSwitch('--disable-system');
   try {
     ovs.exec('ovs-vsctl', 'add-br', bridge, '--', 'set', 'Bridge', bridge, 'datapath_type=netdev', 'fail_mode=secure');
     const rows: Measured[] = [];
-    if (['policy.flows', 'policy.flows.load'].some(wanted)) rows.push(...(await flowRows(ovs, say)));
-    if (policySwitchRowNames.slice(2).some(wanted)) rows.push(...(await coldRows(ovs, say)));
+    if (['policy.flows', 'policy.flows.load'].some(wanted)) rows.push(...(await flowRows(ovs, print)));
+    if (policySwitchRowNames.slice(2).some(wanted)) rows.push(...(await coldRows(ovs, print)));
     return rows.filter(({ name }) => wanted(name));
   } finally {
     await ovs.stop();
@@ -55,11 +55,11 @@ function flowsOf(engine: PolicyEngine): ReadonlyMap<Owner, readonly Flow[]> {
   return new PolicyFlows({ families: ['ipv4'] }).update(engine.matrix, engine.update()).wanted;
 }
 
-async function flowRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<readonly Measured[]> {
+async function flowRows(ovs: TestSwitch, print: SceneOptions['print']): Promise<readonly Measured[]> {
   const node = largeNode();
   const shaped = conjunctionsShaped(node, 'n0');
   const load: Pair = { ours: [], peer: [] };
-  say(`policy of 110 pods in 60 namespaces of 100 pods: into an empty switch`);
+  print(`policy of 110 pods in 60 namespaces of 100 pods: into an empty switch`);
   const wanted = flowsOf(node.engine);
   const ours = [...wanted.values()].flat().length;
   const file = join(ovs.runDir, 'conjunctions.txt');
@@ -83,8 +83,8 @@ interface Pair {
   readonly peer: number[];
 }
 
-async function coldRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say(`rows of ${addresses} addresses into an empty switch`);
+async function coldRows(ovs: TestSwitch, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print(`rows of ${addresses} addresses into an empty switch`);
   const cold: Pair = { ours: [], peer: [] };
   const cpu: number[] = [];
   for (let run = 0; run < runs; run++) {
@@ -106,7 +106,7 @@ async function coldRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<read
     await empty(ovs);
     cold.peer.push(await timed(() => ofctl(ovs, '--bundle', 'add-flows', bridge, floorFile(ovs))));
     await empty(ovs);
-    say(
+    print(
       `  ${cold.ours.at(-1)?.toFixed(0)} ms, ${cpu.at(-1)?.toFixed(0)} of them on a processor; ovs-ofctl ${cold.peer.at(-1)?.toFixed(0)} ms`,
     );
   }

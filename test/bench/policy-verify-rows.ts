@@ -18,7 +18,7 @@ const rounds = 7;
  * The proof of `seinectl policy verify` for the node of `policy.flows`: from the bytes of its flows and the objects of the API server, both
  * present, to the end.
  */
-export async function policyVerifyRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyVerifyRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
   const node = largeNode();
   const objects = objectsOf(node);
   const own = node.pods.filter((pod) => pod.nodeName === nodeName);
@@ -29,7 +29,7 @@ export async function policyVerifyRows({ wanted, say }: SceneOptions): Promise<r
   const gateway = { ...exampleNode.gateway, addresses: podCidrs.map((cidr) => cidrAddress(cidr, 1n)) };
   const environment = { ...exampleNode, podCidrs, transport: [parseIp('192.168.0.1')], gateway };
   const flows = writtenBridge(node.engine, environment, local);
-  say(`proof of ${flows.length} flows for ${local.length} pods of ${objects.pods.length}`);
+  print(`proof of ${flows.length} flows for ${local.length} pods of ${objects.pods.length}`);
   const ours: number[] = [];
   let found = { cells: 0, groups: 0 };
   for (let round = 0; round < rounds; round++) {

@@ -21,7 +21,7 @@ import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 /** Requested rows, and the function that reports progress. */
 export interface SceneOptions {
   readonly wanted: (name: string) => boolean;
-  readonly say: (text: string) => void;
+  readonly print: (text: string) => void;
 }
 
 /** Rows that are measured in one set-up. */
@@ -57,21 +57,21 @@ export const scenes: readonly Scene[] = [
 ];
 
 /** A node with IPv4 only: for IPv6 the bridge plugin checks every 50 ms whether its addresses can be used, which dominates its time. */
-async function plainNode({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
+async function plainNode({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
-  say('a node without Services or peers');
+  print('a node without Services or peers');
   const lab = await BenchLab.start({ families: families.one });
   try {
-    const bench = await startCniBench(lab, wanted, say);
+    const bench = await startCniBench(lab, wanted, print);
     try {
-      rows.push(...(await cniRows(bench, wanted, say)));
-      if (wanted('cni.add.svc10k')) rows.push(...(await besideManyServices(lab, bench.ours, { wanted, say })));
+      rows.push(...(await cniRows(bench, wanted, print)));
+      if (wanted('cni.add.svc10k')) rows.push(...(await besideManyServices(lab, bench.ours, { wanted, print })));
       if (pipelineRowNames.some(wanted)) {
-        say('pod to pod through three pipelines');
+        print('pod to pod through three pipelines');
         rows.push(...(await pipelineRows(lab, bench.ours, wanted)));
       }
       if (agentRowNames.some(wanted)) {
-        say('restarts of the agent');
+        print('restarts of the agent');
         rows.push(...(await agentRows(lab, wanted)));
       }
       if (wanted('agent.rss.busy')) rows.push({ name: 'agent.rss.busy', unit: 'MiB', ours: await busyMemory(lab, bench.ours, 400) });
@@ -88,9 +88,9 @@ async function plainNode({ wanted, say }: SceneOptions): Promise<readonly Measur
 async function besideManyServices(
   plain: BenchLab,
   without: ReturnType<typeof openOurs>,
-  { say }: SceneOptions,
+  { print }: SceneOptions,
 ): Promise<readonly Measured[]> {
-  say(`a node with ${manyServices} Services`);
+  print(`a node with ${manyServices} Services`);
   const lab = await BenchLab.start({ families: families.one, cluster: (objects) => addServices(objects, manyServices) });
   try {
     await untilSettled(lab);
@@ -111,7 +111,7 @@ async function besideManyServices(
         if (run >= 10) into.push(...each); // warm-up
       }
     }
-    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);
+    print(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);
     await withServices.stop();
     return [{ name: 'cni.add.svc10k', unit: 'ms', ours, peer: { name: 'seine without Services', values } }];
   } finally {
@@ -119,13 +119,13 @@ async function besideManyServices(
   }
 }
 
-async function nodeOfManyPeers({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  say(`a node with ${manyNodes} peers`);
+async function nodeOfManyPeers({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  print(`a node with ${manyNodes} peers`);
   const lab = await BenchLab.start({ families: families.both, cluster: (objects) => addNodes(objects, manyNodes) });
   const rows: Measured[] = [];
   try {
     await untilSettled(lab);
-    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
+    print(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
     if (wanted('agent.rss.nodes5000')) rows.push({ name: 'agent.rss.nodes5000', unit: 'MiB', ours: await restingMemory(lab) });
     if (wanted('node.join5000')) rows.push(await joinRow(lab, manyNodes));
   } finally {

@@ -35,15 +35,15 @@ export const tenThousandRowNames = ['svc.cold10k', ...changeRowNames, ...connect
 /** Ten thousand Services of ten endpoints each, created before the node first sees them. */
 export async function tenThousandServices(want: SceneOptions): Promise<readonly Measured[]> {
   return await withServices(of10k, want, async (lab) => {
-    const { wanted, say } = want;
+    const { wanted, print } = want;
     const rows: Measured[] = [];
     // First, with the agent as it was started: repeated cold starts would not be what a node sees.
     if (wanted('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
     if (wanted('svc.rss10k.vswitchd')) rows.push({ name: 'svc.rss10k.vswitchd', unit: 'MiB', ours: [switchMemory(lab)] });
-    if (wanted('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, say));
-    if (['svc.change', 'svc.change.p99'].some(wanted)) rows.push(...(await changeRows(lab, say)));
-    if (['svc.restart.ready', 'svc.restart.flowmods'].some(wanted)) rows.push(...(await restartRows(lab, say)));
-    if (connectionRowNames.some(wanted)) rows.push(...(await connectionRows(lab, say)));
+    if (wanted('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, print));
+    if (['svc.change', 'svc.change.p99'].some(wanted)) rows.push(...(await changeRows(lab, print)));
+    if (['svc.restart.ready', 'svc.restart.flowmods'].some(wanted)) rows.push(...(await restartRows(lab, print)));
+    if (connectionRowNames.some(wanted)) rows.push(...(await connectionRows(lab, print)));
     return rows.filter(({ name }) => wanted(name));
   });
 }
@@ -53,7 +53,7 @@ export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Me
   const holds = join(tmpdir(), `seine-holds-${process.pid}`);
   const takeBack = noteHolds(holds);
   try {
-    const rows = await withServices(of10k, want, async (lab) => [...(await loopRows(lab, holds, want.say))]);
+    const rows = await withServices(of10k, want, async (lab) => [...(await loopRows(lab, holds, want.print))]);
     return rows.filter(({ name }) => want.wanted(name));
   } finally {
     takeBack();
@@ -63,14 +63,14 @@ export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Me
 
 /** A cold start with this number of Services of one size, compared with `ovs-ofctl` loading the same. */
 export function coldScene(name: string, many: ManyServices): (want: SceneOptions) => Promise<readonly Measured[]> {
-  return (want) => withServices(many, want, async (lab) => [await coldRow(name, lab, many, want.say)]);
+  return (want) => withServices(many, want, async (lab) => [await coldRow(name, lab, many, want.print)]);
 }
 
 /** A thousand Services, compared with nftables loading the rules that kube-proxy would create for them. */
 export async function besidePacketFilter(want: SceneOptions): Promise<readonly Measured[]> {
   const many: ManyServices = { services: 1_000, endpoints: 10 };
   return await withServices(many, want, async (lab) => {
-    const { ours } = await coldRow('', lab, many, want.say);
+    const { ours } = await coldRow('', lab, many, want.print);
     const file = join(lab.paths.dir, 'kube-proxy-shaped.nft');
     writeFileSync(file, kubeProxyShaped(many));
     const values: number[] = [];
@@ -87,15 +87,15 @@ export async function besidePacketFilter(want: SceneOptions): Promise<readonly M
 
 async function withServices(
   many: ManyServices,
-  { say }: SceneOptions,
+  { print }: SceneOptions,
   measure: (lab: BenchLab) => Promise<Measured[]>,
 ): Promise<Measured[]> {
-  say(`a node with ${many.services} Services of ${many.endpoints} endpoints`);
+  print(`a node with ${many.services} Services of ${many.endpoints} endpoints`);
   const lab = await BenchLab.start({ families: ['ipv4'], cluster: (objects) => addLargeServices(objects, many) });
   try {
     await untilServed(lab, many.services);
     await untilSettled(lab);
-    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
+    print(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
     return await measure(lab);
   } finally {
     await lab.remove();
@@ -106,7 +106,7 @@ async function withServices(
  * Time from the agent's first list request to the last acknowledgement, on a bridge without flows and groups; in turn with `ovs-ofctl`
  * loading the same groups and flows from files, which is the lower bound.
  */
-async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, say: SceneOptions['say']): Promise<Measured> {
+async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, print: SceneOptions['print']): Promise<Measured> {
   const [groups, flows] = await writeFloor(lab);
   const ours: number[] = [];
   const values: number[] = [];
@@ -121,11 +121,11 @@ async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, 
     const bundleMs = performance.now();
     await ofctl(lab, 'add-groups', 'br-int', groups);
     await ofctl(lab, '--bundle', 'add-flows', 'br-int', flows);
-    say(`  ovs-ofctl --bundle loading the same: ${(performance.now() - bundleMs).toFixed(0)} ms`);
+    print(`  ovs-ofctl --bundle loading the same: ${(performance.now() - bundleMs).toFixed(0)} ms`);
     await emptyBridge(lab);
     forget(lab);
     ours.push(await coldStart(lab, services));
-    say(`  cold: ${ours.at(-1)?.toFixed(0)} ms, ovs-ofctl ${values.at(-1)?.toFixed(0)} ms`);
+    print(`  cold: ${ours.at(-1)?.toFixed(0)} ms, ovs-ofctl ${values.at(-1)?.toFixed(0)} ms`);
   }
   return { name, unit: 'ms', ours, peer: { name: 'ovs-ofctl loading the same', values } };
 }
@@ -197,8 +197,8 @@ function forget(lab: BenchLab): void {
  * One endpoint of one Service replaced: from the arrival of the watch event, as seen by our own watch, until the Service's group in OVS has
  * the new address.
  */
-async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say(`  ${changes} changes of an endpoint`);
+async function changeRows(lab: BenchLab, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print(`  ${changes} changes of an endpoint`);
   const ours = await timeChanges(lab, changes);
   return [
     { name: 'svc.change', unit: 'ms', ours },
@@ -285,8 +285,8 @@ function registerOf(endpoint: object): number {
 }
 
 /** A restart with nothing changed. */
-async function restartRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
-  say(`  ${restarts} restarts`);
+async function restartRows(lab: BenchLab, print: SceneOptions['print']): Promise<readonly Measured[]> {
+  print(`  ${restarts} restarts`);
   const { readyMs, flowMods } = await timeRestarts(lab, restarts);
   return [
     { name: 'svc.restart.ready', unit: 'ms', ours: readyMs },

@@ -26,8 +26,8 @@ const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
  * Pods start while 5,000 nodes join at once, a hundred a second are deleted and recreated, and the whole list of 32 MB is read again. The
  * journal is in memory: a shared disk takes a second for one write of a thousand, and the slowest pods would measure nothing else.
  */
-export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
-  say(`a node whose cluster grows by ${peers} nodes while pods start`);
+export async function stormOfPeers({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+  print(`a node whose cluster grows by ${peers} nodes while pods start`);
   const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'], journal: 'memory' });
   try {
     await untilSettled(lab);
@@ -37,7 +37,7 @@ export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<reado
     let over = false;
     const storm = (async () => {
       await clusterDoes(lab, 'join');
-      say(`  ${await lab.metric('peer_count')} peers`);
+      print(`  ${await lab.metric('peer_count')} peers`);
       await clusterDoes(lab, 'flap');
       await relist(lab);
     })().finally(() => (over = true));
@@ -45,7 +45,7 @@ export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<reado
     const stormy = await addsUntil(side, () => over);
     await storm;
     const lag = await lab.lagMsMax();
-    say(`  ${stormy.length} pods started meanwhile; the agent was up to ${lag} ms late`);
+    print(`  ${stormy.length} pods started meanwhile; the agent was up to ${lag} ms late`);
     await side.stop();
     const rows: Measured[] = [
       { name: 'cni.add.storm5000.p99', unit: 'ms', ours: [p99(stormy)], peer: { name: 'seine when all is quiet', values: [p99(quiet)] } },

@@ -8,7 +8,7 @@ it('delivers all events, in order, some of them twice, and bookmarks once', asyn
   const events = Array.from({ length: 60 }, (_, number) => `{"type":"${number % 3 === 0 ? 'BOOKMARK' : 'ADDED'}","object":${number}}`);
   const [from, to] = [new PassThrough(), new PassThrough()];
   // Cut anywhere, as by the network.
-  for (const piece of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(piece);
+  for (const chunk of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(chunk);
   from.end();
   const passed = passLate(from, to, new Random(7, 0));
   const lines = (await text(to)).trimEnd().split('\n');

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ApiObject } from './api.ts';
-import { judgeLearned, numberOf, readLearned } from './learned.ts';
+import { assessLearned, numberOf, readLearned } from './learned.ts';
 
 const v4 = (endpoint: string): string =>
   `cookie=0x1ff00000000aa, table=24, idle_timeout=10800, priority=200,tcp,reg0=0x3/0xf,nw_src=10.244.4.4,nw_dst=10.96.0.9,tp_dst=80 actions=${endpoint}`;
@@ -15,8 +15,8 @@ const slice = (conditions: object): ApiObject => ({
   ports: [{ name: 'http', protocol: 'TCP', port: 81 }],
   endpoints: [{ addresses: ['10.244.4.5'], nodeName: 'node-1', conditions }],
 });
-const judged = (of: ApiObject, endpoints: readonly ApiObject[], line = v4(setField)): number =>
-  judgeLearned([line], [of], endpoints, 'node-1').length;
+const assess = (of: ApiObject, endpoints: readonly ApiObject[], line = v4(setField)): number =>
+  assessLearned([line], [of], endpoints, 'node-1').length;
 
 it('reads a learned flow, in either notation and family', () => {
   const wanted = { protocol: 'tcp', address: numberOf('10.96.0.9'), port: 80, endpoint: numberOf('10.244.4.5'), endpointPort: 81 };
@@ -33,17 +33,17 @@ it('reads a learned flow, in either notation and family', () => {
 });
 
 it('accepts an endpoint that the Service may use for the client, and no other', () => {
-  expect(judged(service, [slice({ ready: true })])).toBe(0);
-  expect(judged(service, [slice({ ready: false, serving: true, terminating: true })])).toBe(0);
-  expect(judged(service, [slice({ ready: false, serving: false })])).toBe(1);
-  expect(judged(service, [])).toBe(1);
-  expect(judged({ ...service, spec: { ...service.spec, sessionAffinity: 'None' } }, [slice({})])).toBe(1);
-  expect(judged({ ...service, spec: { ...service.spec, clusterIPs: ['10.96.0.8'] } }, [slice({})])).toBe(1);
+  expect(assess(service, [slice({ ready: true })])).toBe(0);
+  expect(assess(service, [slice({ ready: false, serving: true, terminating: true })])).toBe(0);
+  expect(assess(service, [slice({ ready: false, serving: false })])).toBe(1);
+  expect(assess(service, [])).toBe(1);
+  expect(assess({ ...service, spec: { ...service.spec, sessionAffinity: 'None' } }, [slice({})])).toBe(1);
+  expect(assess({ ...service, spec: { ...service.spec, clusterIPs: ['10.96.0.8'] } }, [slice({})])).toBe(1);
   const local = { ...service, spec: { ...service.spec, internalTrafficPolicy: 'Local' } };
-  expect(judgeLearned([v4(setField)], [local], [slice({})], 'node-2')).toHaveLength(1);
+  expect(assessLearned([v4(setField)], [local], [slice({})], 'node-2')).toHaveLength(1);
 });
 
 it('ignores a flow that only has the cookie of learned ones', () => {
-  expect(judged(service, [slice({})], 'cookie=0x1ff0000000000, table=14, priority=65000,ip actions=drop')).toBe(1);
-  expect(judged(service, [slice({})], v4(setField).replace('0x1ff', '0xff'))).toBe(1);
+  expect(assess(service, [slice({})], 'cookie=0x1ff0000000000, table=14, priority=65000,ip actions=drop')).toBe(1);
+  expect(assess(service, [slice({})], v4(setField).replace('0x1ff', '0xff'))).toBe(1);
 });

@@ -54,7 +54,7 @@ function loaded(actions: string, register: string, part: 'whole' | 'low' = 'whol
  *
  * @param localNode node for Services that prefer local endpoints
  */
-export function judgeLearned(
+export function assessLearned(
   lines: readonly string[],
   services: readonly ApiObject[],
   slices: readonly ApiObject[],

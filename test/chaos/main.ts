@@ -12,34 +12,34 @@ import { makeMutant } from './mutants.ts';
 import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
 import { Chaos, NotStarted, type RunOptions, type StepReport } from './run.ts';
 import { shrink } from './shrink.ts';
-import { addPiece, begin, sumOf } from './tally-file.ts';
+import { addChunk, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:chaos -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME,...] [--ovs VERSION] [--tally FILE]
                        [--kubernetes [VERSION]] [--datapath system] [--pod-interface half|standing|veth]
        npm run test:chaos -- --sum FILE...
 
-  --seed      of what is done; a new one without it, which is printed
-  --steps     how many; 20
-  --from      number of the first step; 0. A run in pieces, from fresh labs, is a seed and ranges of steps
-  --shrink    after a difference, how many fresh labs to look with for a shorter list of steps that leads to it; 0
-  --agent     what node runs as the tried agent; dist/seine-agent.mjs, which every virgin agent is
-  --mutant    an agent with a fault, which the run must catch: one of mutants.ts, or drawn-N, drawn by the seed N. The exit code is 1
-              if it was caught, 0 if not, and 3 if no such agent becomes ready, of which nothing can be said
-  --ovs       Open vSwitch of another Debian release, which is fetched once (npm run test:ovs -- --help); what is in PATH
+  --seed      seed of the steps (default: random, printed)
+  --steps     number of steps (default 20)
+  --from      number of the first step (default 0). A long run can be split into ranges of steps, each in a fresh lab
+  --shrink    after a difference: number of fresh labs to use in search of a shorter list of steps that causes it (default 0)
+  --agent     program of the tested agent (default dist/seine-agent.mjs, which the agents of reference nodes always run)
+  --mutant    an agent with a planted fault that the run must find: one of mutants.ts, or drawn-N, chosen by the seed N. Exit code 1:
+              found; 0: not found; 3: no such agent becomes ready, so there is no result
+  --ovs       Open vSwitch of another Debian release, downloaded once (npm run test:ovs -- --help); default: the one in PATH
   --kubernetes
-              on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
-              if it names none (npm run build:kubernetes -- --help has them)
-  --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only chaos); netdev
+              use a real API server of this version with its controllers and scheduler, instead of the lab's; the newest if empty
+              (versions: npm run build:kubernetes -- --help)
+  --datapath  system (of the kernel, which needs the openvswitch module: npm run test:kernel -- --only chaos) or netdev (default)
   --pod-interface
-              what pods get: veth pairs, macvlans over standing ports, or, without it, one half each
-  --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
-  --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
-  --kind      do steps of one kind only, such as "pod.deleted", or of some, such as "policy.created,policy.changed": in a lab that only just
-              began there is nothing to change. Kinds that make an alert true ("alert.…") are done where they are named, and drawn nowhere
-  --patience  how many times the deadlines of docs/reliability.md, for a machine that does other things as well; 1
-  --tally     adds what was done to a file, a line of JSON a run; not with a mutant
-  --sum       adds such files up: steps of each seed, kind and state of the agent, and the kinds that were done too seldom
+              interface of the pods: veth, standing (pre-plugged ports), or half (default: half of the pods each)
+  --hertz     packets, new connections and messages per second on each traffic stream during faults (default 100; 0: no traffic)
+  --changes   number of steps that may change the desired state; each needs a new reference node (default: no limit)
+  --kind      only steps of these kinds, such as "pod.deleted" or "policy.created,policy.changed"; a new lab has nothing to change yet.
+              Kinds that fire an alert ("alert.…") run only if they are named
+  --patience  factor for the deadlines of docs/reliability.md, for a busy host (default 1)
+  --tally     append a JSON line about this run to a file; not with a mutant
+  --sum       add up such files: steps by seed, kind and state of the agent, and kinds that ran too rarely
 `;
 
 const options = {
@@ -67,8 +67,8 @@ const doesNotStart = 3;
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({ options, args: withVersion(process.argv.slice(2)), allowPositionals: true });
-  if (values.help) return print(help);
-  if (values.sum) return print(`${sumOf(positionals).join('\n')}\n`);
+  if (values.help) return writeOut(help);
+  if (values.sum) return writeOut(`${sumOf(positionals).join('\n')}\n`);
   if (positionals.length > 0) throw new UsageError(`${positionals.join(' ')}: only --sum takes files`);
   if (values.tally !== undefined && (values.mutant !== undefined || values.agent !== shippedAgent))
     throw new UsageError('--tally counts runs of the agent that ships, not of another');
@@ -76,10 +76,10 @@ async function main(): Promise<number> {
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed, 0);
   const from = wholeNumber('from', values.from, 0);
   const steps = Array.from({ length: wholeNumber('steps', values.steps) }, (_, index) => from + index);
-  say(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
+  print(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
   const patience = wholeNumber('patience', values.patience);
   const mutant = values.mutant === undefined ? undefined : makeMutant(values.mutant);
-  if (mutant !== undefined) say(mutant.what);
+  if (mutant !== undefined) print(mutant.what);
   if (values.kubernetes !== undefined) await buildControlPlane(values.kubernetes);
   const more = {
     datapath: dataPath(values.datapath),
@@ -90,13 +90,13 @@ async function main(): Promise<number> {
   };
   try {
     return await chaosAndShrink(
-      { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...more, steps, say },
+      { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...more, steps, print },
       wholeNumber('shrink', values.shrink, 0),
       values.tally,
     );
   } catch (thrown) {
     if (mutant === undefined || !(thrown instanceof NotStarted)) throw thrown;
-    say(`the mutant does not start, and is not caught: ${thrown.message.slice(0, 2_000)}`);
+    print(`the mutant does not start, and is not caught: ${thrown.message.slice(0, 2_000)}`);
     return doesNotStart;
   } finally {
     mutant?.remove();
@@ -117,18 +117,18 @@ function podInterfaces(text: string): PodInterfaces {
 }
 
 async function chaosAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {
-  const done = await chaos(setting, tell, tally);
-  say(distribution(done));
+  const done = await chaos(setting, printReport, tally);
+  print(distribution(done));
   if (done.at(-1)?.problems.length === 0) return 0;
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
   if (tries === 0 || failing.length === 0) return 1;
-  const silent = { ...setting, say: () => {} };
+  const silent = { ...setting, print: () => {} };
   const fails = async (some: readonly number[]): Promise<boolean> => {
     const differs = (await chaos({ ...silent, steps: some }, () => {})).at(-1)?.problems.length !== 0;
-    say(`shrinking: ${some.join(',')} ${differs ? 'fail' : 'hold'}`);
+    print(`shrinking: ${some.join(',')} ${differs ? 'fail' : 'hold'}`);
     return differs;
   };
-  say(`fails by these steps of seed ${setting.seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
+  print(`fails by these steps of seed ${setting.seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
   return 1;
 }
 
@@ -146,7 +146,7 @@ async function chaos(run: RunOptions, onReport: (report: StepReport) => void, ta
       }
       isWhole = true;
     } finally {
-      if (tally !== undefined && beginning !== undefined) addPiece(tally, run, beginning, done, isWhole);
+      if (tally !== undefined && beginning !== undefined) addChunk(tally, run, beginning, done, isWhole);
     }
   } finally {
     await lab.end();
@@ -167,17 +167,17 @@ function distribution(done: readonly StepReport[]): string {
     .join(', ');
 }
 
-function tell({ number, agent, deeds, problems, tookMs, alerts }: StepReport): void {
-  say(`${number} agent ${agent}: ${deeds.join('; ')} (${Math.round(tookMs)} ms)${alerts.length === 0 ? '' : `; ${alerts.join(', ')}`}`);
-  for (const problem of problems) say(`    ${problem}`);
+function printReport({ number, agent, deeds, problems, tookMs, alerts }: StepReport): void {
+  print(`${number} agent ${agent}: ${deeds.join('; ')} (${Math.round(tookMs)} ms)${alerts.length === 0 ? '' : `; ${alerts.join(', ')}`}`);
+  for (const problem of problems) print(`    ${problem}`);
 }
 
-function print(text: string): number {
+function writeOut(text: string): number {
   process.stdout.write(text);
   return 0;
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 

@@ -8,7 +8,7 @@ interface PodExtras {
 
 const hostPorts: readonly string[] = ['shop/web-1', 'shop/web-2', 'shop/come-1', 'depot/come-1', 'shop/come-3', 'depot/come-3'];
 const firstHostPort = 18_080;
-/** More than lanes and probes need. */
+/** More than streams and probes need. */
 const limit = '200M';
 
 export function extrasOf({ namespace, name }: { readonly namespace: string; readonly name: string }): PodExtras {

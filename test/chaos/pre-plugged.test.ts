@@ -30,8 +30,8 @@ it('does not count free ports, and reports one that differs from the others', ()
   const none = new Map<string, string>();
   expect(byPod(of(1), none)).toEqual(byPod(of(7, 8, 12), none));
   expect(byPod(of(1), none).numbered).toEqual([bridge('antrea-gw0')]);
-  const harmed = { ...of(7, 8), plain: of(7, 8).plain.map((line) => line.replace('far-8 mtu=1450', 'far-8 mtu=600')) };
-  expect(byPod(harmed, none).plain).toHaveLength(2);
+  const damaged = { ...of(7, 8), plain: of(7, 8).plain.map((line) => line.replace('far-8 mtu=1450', 'far-8 mtu=600')) };
+  expect(byPod(damaged, none).plain).toHaveLength(2);
   const halfGone = { ...of(7, 8), plain: of(7, 8).plain.slice(1) };
   expect(byPod(halfGone, none).plain).toHaveLength(2);
 });

@@ -36,8 +36,8 @@ async function unanswered(from: LabPod, pods: readonly LabPod[], lab: Lab): Prom
   const each = urls.flatMap((url) => ['-o', '/dev/null', url]);
   // If one does not answer, it exits with an error after the report of each.
   const command = `curl -gsZ -m ${answerSeconds} -w '%{http_code} %{url}\\n' "$@"; true`;
-  const said = await runIn(from.netns, 'sh', ['-c', command, 'sh', ...each]);
-  const answered = new Set(said.split('\n').flatMap((line) => (line.startsWith('200 ') ? [line.slice(4)] : [])));
+  const output = await runIn(from.netns, 'sh', ['-c', command, 'sh', ...each]);
+  const answered = new Set(output.split('\n').flatMap((line) => (line.startsWith('200 ') ? [line.slice(4)] : [])));
   return urls.filter((url) => !answered.has(url)).map((url) => `from ${from.namespace}/${from.name} to ${url}: no answer`);
 }
 

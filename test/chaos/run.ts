@@ -4,7 +4,6 @@ import { Virgin } from './clean-node.ts';
 import { type NodeWires, VirginGround, wiresOf } from './clean-node-check.ts';
 import { type AgentState, act, type Done, type DrawnStep, deadlineOf, drawOfKinds, drawStep } from './draw.ts';
 import { Lab, type LabOptions } from './lab.ts';
-import { Lanes } from './lanes.ts';
 import { lateMostMs } from './late-events.ts';
 import { judge, steadySnapshot, type TriedNode, type Verdict } from './oracle.ts';
 import { asGiven, attachmentsOf, isStanding } from './pod-interfaces.ts';
@@ -14,6 +13,7 @@ import { apiRests } from './rest.ts';
 import { Scene } from './scene.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Deadline } from './step.ts';
+import { TrafficStreams } from './streams.ts';
 import type { Ground } from './tally.ts';
 import { TriedView } from './tried-view.ts';
 import { Watch } from './watch.ts';
@@ -39,9 +39,9 @@ export interface RunOptions extends LabOptions {
   readonly changesMost?: number;
   /** Kinds of steps, separated by commas; any if absent. */
   readonly kind?: string;
-  /** Packets, connections and messages a second on each lane; 0 for no lanes. */
+  /** Packets, connections and messages a second on each stream; 0 for no streams. */
   readonly hertz: number;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 /** Report of a step. */
@@ -66,7 +66,7 @@ interface Parts {
   readonly view: ApiView;
   readonly viewSocket: string;
   readonly triedView: TriedView;
-  readonly lanes: Lanes | undefined;
+  readonly streams: TrafficStreams | undefined;
 }
 
 /** A lab under chaos. */
@@ -78,7 +78,7 @@ export class Chaos {
   readonly #view: ApiView;
   readonly #viewSocket: string;
   readonly #triedView: TriedView;
-  readonly #lanes: Lanes | undefined;
+  readonly #streams: TrafficStreams | undefined;
   readonly #watch: Watch;
   /** Environment of the next fresh node, prepared in advance. */
   #next: Promise<VirginGround>;
@@ -86,7 +86,7 @@ export class Chaos {
   #changes = 0;
   #wanted: Snapshot | undefined;
 
-  private constructor(options: RunOptions, { lab, scene, wires, view, viewSocket, triedView, lanes }: Parts) {
+  private constructor(options: RunOptions, { lab, scene, wires, view, viewSocket, triedView, streams }: Parts) {
     this.#options = options;
     this.#lab = lab;
     this.#scene = scene;
@@ -94,8 +94,8 @@ export class Chaos {
     this.#view = view;
     this.#viewSocket = viewSocket;
     this.#triedView = triedView;
-    this.#lanes = lanes;
-    this.#watch = new Watch(lab, lanes, options.say);
+    this.#streams = streams;
+    this.#watch = new Watch(lab, streams, options.print);
     scene.alerts = this.#watch.alertWatch;
     this.#next = this.#prepare();
   }
@@ -114,8 +114,8 @@ export class Chaos {
       view = await ApiView.open(viewSocket, lab.api, { is: 'virgin', ...(options.podInterface !== 'veth' && { pods }) });
       triedView = await TriedView.open(lab, wires.labId, options.seed);
       scene.way = triedView;
-      const lanes = options.hertz === 0 ? undefined : await Lanes.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
-      return new Chaos(options, { lab, scene, wires, view, viewSocket, triedView, lanes });
+      const streams = options.hertz === 0 ? undefined : await TrafficStreams.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
+      return new Chaos(options, { lab, scene, wires, view, viewSocket, triedView, streams });
     } catch (thrown) {
       view?.close();
       triedView?.close();
@@ -135,7 +135,7 @@ export class Chaos {
     yield beginning;
     if (beginning.problems.length > 0) return;
     const [pods, standing] = [(await this.#lab.pods()).length, this.#lab.standingEnds().size];
-    if (this.#options.podInterface !== 'veth') this.#options.say(`${standing} of ${pods} pods have standing ports`);
+    if (this.#options.podInterface !== 'veth') this.#options.print(`${standing} of ${pods} pods have standing ports`);
     for (const number of this.#options.steps) {
       const report = await this.#step(number);
       yield report;
@@ -144,9 +144,9 @@ export class Chaos {
   }
 
   async end(): Promise<void> {
-    await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.say(String(error)));
+    await this.#next.then((ground) => ground.remove()).catch((error: unknown) => this.#options.print(String(error)));
     this.#watch.close();
-    this.#lanes?.close();
+    this.#streams?.close();
     this.#view.close();
     this.#triedView.close();
     await this.#lab.remove();

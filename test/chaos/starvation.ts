@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { runOn } from './host.ts';
 import type { Lab } from './lab.ts';
 
-/** A packet socket buffers about 200 small packets, which arrive at a port of the lanes in this time. */
+/** A packet socket buffers about 200 small packets, which arrive at a port of the streams in this time. */
 const starvedMs = 100;
 
 /** Losses of a userspace switch so far. */

@@ -4,32 +4,32 @@ import { run } from './host.ts';
 import { root } from './lab.ts';
 import type { RunOptions, StepReport } from './run.ts';
 import { drawnKinds } from './steps/all.ts';
-import { count, type Ground, type Piece, readPieces, sum } from './tally.ts';
+import { type Chunk, count, type Ground, readChunks, sum } from './tally.ts';
 
 /** Facts of a run that are known at its start. */
-export type Beginning = Pick<Piece, 'began' | 'commit' | 'ground'>;
+export type Beginning = Pick<Chunk, 'began' | 'commit' | 'ground'>;
 
 export async function begin(ground: Ground): Promise<Beginning> {
   return { began: new Date().toISOString(), commit: await commit(), ground };
 }
 
 /** Adds a run to a file of results. */
-export function addPiece(file: string, options: RunOptions, beginning: Beginning, done: readonly StepReport[], isWhole: boolean): void {
+export function addChunk(file: string, options: RunOptions, beginning: Beginning, done: readonly StepReport[], isWhole: boolean): void {
   const counted = count(done);
   if (counted === undefined) return;
   const { seed, kind, changesMost, hertz, patience } = options;
   const asked = { ...(kind !== undefined && { only: kind }), ...(changesMost !== undefined && { changesMost }) };
   const ended = done.at(-1)?.problems.length !== 0 ? 'difference' : isWhole ? 'held' : 'error';
   const load = Number((loadavg()[0] ?? 0).toFixed(1));
-  const piece: Piece = { seed, ...asked, ...counted, ended, hertz, patience, load, ...beginning };
-  appendFileSync(file, `${JSON.stringify(piece)}\n`);
+  const chunk: Chunk = { seed, ...asked, ...counted, ended, hertz, patience, load, ...beginning };
+  appendFileSync(file, `${JSON.stringify(chunk)}\n`);
 }
 
 /** Summary of the results in these files, in lines. */
 export function sumOf(files: readonly string[]): readonly string[] {
-  const pieces = files.flatMap((file) => readPieces(file, readFileSync(file, 'utf8')));
+  const chunks = files.flatMap((file) => readChunks(file, readFileSync(file, 'utf8')));
   return sum(
-    pieces,
+    chunks,
     drawnKinds.map(({ name }) => name),
   );
 }

@@ -13,7 +13,7 @@ export interface Ground {
 }
 
 /** One run, in a fresh lab, of consecutive steps. A line of a file. */
-export interface Piece {
+export interface Chunk {
   readonly seed: number;
   /** Numbers of the first and the last executed step. */
   readonly from: number;
@@ -39,7 +39,7 @@ export interface Piece {
 }
 
 /** Counts of a piece that come from its steps. */
-export type Counted = Pick<Piece, 'from' | 'to' | 'kinds' | 'agent' | 'pairs' | 'alerts'>;
+export type Counted = Pick<Chunk, 'from' | 'to' | 'kinds' | 'agent' | 'pairs' | 'alerts'>;
 
 /** A counted step. */
 export interface TallyStep {
@@ -70,14 +70,14 @@ export function count(steps: readonly TallyStep[]): Counted | undefined {
 }
 
 /** @param name of the file, for the error @throws UsageError with the malformed line */
-export function readPieces(name: string, text: string): readonly Piece[] {
+export function readChunks(name: string, text: string): readonly Chunk[] {
   return text.split('\n').flatMap((line, index) => {
     if (line.trim() === '') return [];
     try {
-      const piece = JSON.parse(line) as Piece;
-      if (![piece.seed, piece.from, piece.to].every(Number.isSafeInteger) || piece.ground === undefined)
+      const chunk = JSON.parse(line) as Chunk;
+      if (![chunk.seed, chunk.from, chunk.to].every(Number.isSafeInteger) || chunk.ground === undefined)
         throw new Error('fields are missing');
-      return [piece];
+      return [chunk];
     } catch (error) {
       throw new UsageError(`${name}, line ${index + 1}: ${String(error)}`);
     }
@@ -90,29 +90,29 @@ export function readPieces(name: string, text: string): readonly Piece[] {
  * @param kinds every kind that seeds draw: others, which must be requested, may be rare
  * @throws UsageError if the same steps are in two of them
  */
-export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonly string[] {
-  const twice = overlap(pieces);
+export function sum(chunks: readonly Chunk[], kinds: readonly string[]): readonly string[] {
+  const twice = overlap(chunks);
   if (twice !== undefined) throw new UsageError(`the same steps are in two pieces, ${twice.map(printed).join(', and ')}: leave one out`);
   const ofKind = new Map(kinds.map((kind) => [kind, 0]));
-  for (const [kind, times] of Object.entries(add(pieces.flatMap((piece) => Object.entries(piece.kinds))))) ofKind.set(kind, times);
+  for (const [kind, times] of Object.entries(add(chunks.flatMap((chunk) => Object.entries(chunk.kinds))))) ofKind.set(kind, times);
   const rare = [...ofKind].filter(([kind, times]) => times < leastOfKind && kinds.includes(kind));
-  const agents = add(pieces.flatMap((piece) => Object.entries(piece.agent)));
-  const pairs = pieces.reduce((all, piece) => all + piece.pairs, 0);
+  const agents = add(chunks.flatMap((chunk) => Object.entries(chunk.agent)));
+  const pairs = chunks.reduce((all, chunk) => all + chunk.pairs, 0);
   return [
-    ...bySeed(pieces),
+    ...bySeed(chunks),
     `agent ${listed(Object.entries(agents))}; pairs ${pairs}`,
-    `alerts ${listed(Object.entries(add(pieces.flatMap(({ alerts = {} }) => Object.entries(alerts)))))}`,
+    `alerts ${listed(Object.entries(add(chunks.flatMap(({ alerts = {} }) => Object.entries(alerts)))))}`,
     `kinds ${listed([...ofKind])}`,
     rare.length === 0 ? `each kind ${leastOfKind} times or more` : `fewer than ${leastOfKind} times: ${listed(rare)}`,
   ];
 }
 
 /** Results on each platform by seed. */
-function bySeed(pieces: readonly Piece[]): readonly string[] {
-  const groups = new Map<string, Piece[]>();
-  for (const piece of pieces) {
-    const key = `seed ${piece.seed}${aside(piece)}, ${groundOf(piece)}`;
-    groups.set(key, [...(groups.get(key) ?? []), piece]);
+function bySeed(chunks: readonly Chunk[]): readonly string[] {
+  const groups = new Map<string, Chunk[]>();
+  for (const chunk of chunks) {
+    const key = `seed ${chunk.seed}${aside(chunk)}, ${groundOf(chunk)}`;
+    groups.set(key, [...(groups.get(key) ?? []), chunk]);
   }
   return [...groups].toSorted().map(([key, of]) => {
     const ordered = of.toSorted((one, other) => one.from - other.from);
@@ -124,7 +124,7 @@ function bySeed(pieces: readonly Piece[]): readonly string[] {
 }
 
 /** Consecutive ranges are merged. */
-function ranges(ordered: readonly Piece[]): string {
+function ranges(ordered: readonly Chunk[]): string {
   const joined: { from: number; to: number }[] = [];
   for (const { from, to } of ordered) {
     const last = joined.at(-1);
@@ -138,30 +138,30 @@ function ranges(ordered: readonly Piece[]): string {
  * Two pieces with the same steps on the same platform. Ranges of one seed draw the same, unless one kind only, or fewer changes, were
  * requested.
  */
-function overlap(pieces: readonly Piece[]): readonly [Piece, Piece] | undefined {
-  for (const [index, one] of pieces.entries()) {
-    const same = (other: Piece): boolean =>
+function overlap(chunks: readonly Chunk[]): readonly [Chunk, Chunk] | undefined {
+  for (const [index, one] of chunks.entries()) {
+    const same = (other: Chunk): boolean =>
       other.seed === one.seed &&
       aside(other) === aside(one) &&
       groundOf(other) === groundOf(one) &&
       other.from <= one.to &&
       one.from <= other.to;
-    const other = pieces.slice(index + 1).find(same);
+    const other = chunks.slice(index + 1).find(same);
     if (other !== undefined) return [one, other];
   }
   return undefined;
 }
 
-function aside({ only, changesMost }: Piece): string {
+function aside({ only, changesMost }: Chunk): string {
   return `${only === undefined ? '' : `, only ${only}`}${changesMost === undefined ? '' : `, ${changesMost} changes`}`;
 }
 
-function groundOf({ ground }: Piece): string {
+function groundOf({ ground }: Chunk): string {
   return `Open vSwitch ${ground.ovs} ${ground.dataPath}, API of ${ground.api}, pods ${ground.podInterface}, kernel ${ground.kernel}`;
 }
 
-function printed(piece: Piece): string {
-  return `seed ${piece.seed} ${piece.from} to ${piece.to}${aside(piece)} (${piece.began}, commit ${piece.commit}, ${piece.ended})`;
+function printed(chunk: Chunk): string {
+  return `seed ${chunk.seed} ${chunk.from} to ${chunk.to}${aside(chunk)} (${chunk.began}, commit ${chunk.commit}, ${chunk.ended})`;
 }
 
 function add(counts: readonly (readonly [string, number])[]): Readonly<Record<string, number>> {

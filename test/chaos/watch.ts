@@ -3,34 +3,34 @@ import { AlertWatch } from './alert-watch.ts';
 import { repairs } from './counters.ts';
 import type { AgentState, Done } from './draw.ts';
 import type { Lab } from './lab.ts';
-import { type LaneAnswer, type Lanes, monotonicMs } from './lanes.ts';
-import { judgeLearned } from './learned.ts';
+import { assessLearned } from './learned.ts';
 import { Losses } from './losses.ts';
 import { megaflowsMs, staleMegaflows } from './megaflows.ts';
 import { learnedFlows } from './snapshot.ts';
 import { Starvation } from './starvation.ts';
 import { ofStart, type Part } from './step.ts';
+import { monotonicMs, type StreamReport, type TrafficStreams } from './streams.ts';
 
 const pollMs = 100;
 
-/** A step as seen by lanes and counters. */
+/** A step as seen by streams and counters. */
 export interface Course {
   readonly agent: AgentState;
   readonly done: readonly Done[];
 }
 
 /**
- * Lanes between pods of the tested node: when links are created and deleted, the userspace data path loses packets to other nodes
+ * Streams between pods of the tested node: when links are created and deleted, the userspace data path loses packets to other nodes
  * (docs/records/faults.md).
  */
 const onTheNode = / near /;
-/** Lanes to a Service: their connections may get another endpoint, once OVS has forgotten them. */
+/** Streams to a Service: their connections may get another endpoint, once OVS has forgotten them. */
 const toService = / (?:service|sticky) /;
 
-/** Watches a node during faults: its lanes, and the agent's counters. */
+/** Watches a node during faults: its streams, and the agent's counters. */
 export class Watch {
   readonly #lab: Lab;
-  readonly #lanes: Lanes | undefined;
+  readonly #streams: TrafficStreams | undefined;
   readonly #losses = new Losses();
   readonly #starvation: Starvation;
   /** Steps that must make an alert true wait for it. */
@@ -38,13 +38,13 @@ export class Watch {
   #counted: ReadonlyMap<Part, number> = new Map();
   #begunMs = 0;
 
-  readonly #say: (line: string) => void;
+  readonly #print: (line: string) => void;
 
-  /** @param say called with faults of the host, which are not problems */
-  constructor(lab: Lab, lanes: Lanes | undefined, say: (line: string) => void) {
-    this.#say = say;
+  /** @param print called with faults of the host, which are not problems */
+  constructor(lab: Lab, streams: TrafficStreams | undefined, print: (line: string) => void) {
+    this.#print = print;
     this.#lab = lab;
-    this.#lanes = lanes;
+    this.#streams = streams;
     this.#starvation = new Starvation(lab);
     this.alertWatch = new AlertWatch(lab.tried);
   }
@@ -56,7 +56,7 @@ export class Watch {
     this.#losses.begin(this.#begunMs);
   }
 
-  /** @param withinMs maximum silence of a lane once the node is correct @returns differences from the expected state */
+  /** @param withinMs maximum silence of a stream once the node is correct @returns differences from the expected state */
   async judge(course: Course, withinMs: number): Promise<readonly string[]> {
     const since = this.alertWatch.looks;
     const looks = [
@@ -66,10 +66,10 @@ export class Watch {
       () => this.#firing(since, course),
     ];
     const found = (await Promise.all(looks.map((look) => empty(look, withinMs)))).flat();
-    if (this.#lanes === undefined) return [...found, ...(await this.#staleMegaflows())];
-    const answer = await this.#lanes.ask({ sinceMs: monotonicMs(), withinMs });
+    if (this.#streams === undefined) return [...found, ...(await this.#staleMegaflows())];
+    const answer = await this.#streams.ask({ sinceMs: monotonicMs(), withinMs });
     this.#losses.end(mayLose(course));
-    return [...found, ...this.#laneProblems(course, answer, await this.#starvation.look()), ...(await this.#staleMegaflows())];
+    return [...found, ...this.#streamProblems(course, answer, await this.#starvation.look()), ...(await this.#staleMegaflows())];
   }
 
   /** Learned flows that are wrong for the present Services and endpoints. */
@@ -80,7 +80,7 @@ export class Watch {
       api.list('/api/v1/services'),
       api.list('/apis/discovery.k8s.io/v1/endpointslices'),
     ]);
-    return judgeLearned(flows, services, slices, tried.name);
+    return assessLearned(flows, services, slices, tried.name);
   }
 
   #staleMegaflows(): Promise<readonly string[]> {
@@ -121,18 +121,18 @@ export class Watch {
     return now > before ? [] : [`the repairs of part ${one.kind.part} are ${now}, as before`];
   }
 
-  #laneProblems(course: Course, { silent, broken, lost }: LaneAnswer, isStarved: boolean): string[] {
-    const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((lane) => !toService.test(lane)) : broken;
-    const wrong = lost.filter(({ lane, atMs }) => onTheNode.test(lane) && !this.#losses.allowed(atMs));
-    if (isStarved && wrong.length > 0) this.#say(`    ${wrong.length} lost by the machine: ${this.#starvation.says}`);
-    const ofLane = isStarved ? [] : [...Map.groupBy(wrong, ({ lane }) => lane)];
+  #streamProblems(course: Course, { silent, broken, lost }: StreamReport, isStarved: boolean): string[] {
+    const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((stream) => !toService.test(stream)) : broken;
+    const wrong = lost.filter(({ stream, atMs }) => onTheNode.test(stream) && !this.#losses.allowed(atMs));
+    if (isStarved && wrong.length > 0) this.#print(`    ${wrong.length} lost by the machine: ${this.#starvation.says}`);
+    const ofStream = isStarved ? [] : [...Map.groupBy(wrong, ({ stream }) => stream)];
     const sent = (losses: typeof wrong) => losses.map(({ atMs }) => Math.round(atMs - this.#begunMs)).join(', ');
     return [
-      ...silent.map((lane) => `lane ${lane}: no answer`),
-      ...ended.map((lane) => `lane ${lane}: its connection ended`),
-      ...ofLane.map(
-        ([lane, losses]) =>
-          `lane ${lane}: ${losses.length} lost, while nothing was harmed, sent ${sent(losses)} ms after the step began; ${this.#starvation.says}`,
+      ...silent.map((stream) => `stream ${stream}: no answer`),
+      ...ended.map((stream) => `stream ${stream}: its connection ended`),
+      ...ofStream.map(
+        ([stream, losses]) =>
+          `stream ${stream}: ${losses.length} lost, while no fault was active, sent ${sent(losses)} ms after the step began; ${this.#starvation.says}`,
       ),
     ];
   }

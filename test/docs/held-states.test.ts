@@ -14,8 +14,8 @@ const textOf = (test: string): string => readFileSync(join(import.meta.dirname, 
 describe.each(Object.entries<HeldState>(heldStates))('%s', (id, { alerts: named, tests, titles, ...cells }) => {
   it('is injected by the first of its tests, by its name or by existing titles', () => {
     const [test = ''] = tests;
-    const harmed = Array.from(textOf(test).matchAll(/^harmTests\('([^']+)',/gm), ([, row]) => row);
-    if (titles === undefined) expect(harmed).toContain(id);
+    const testedRows = Array.from(textOf(test).matchAll(/^driftTests\('([^']+)',/gm), ([, row]) => row);
+    if (titles === undefined) expect(testedRows).toContain(id);
     else expect(titles.filter((title) => !textOf(test).includes(`'${title}'`))).toEqual([]);
     expect(titles).not.toEqual([]);
     for (const other of tests) expect(textOf(other)).not.toBe('');

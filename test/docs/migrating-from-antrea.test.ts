@@ -9,7 +9,7 @@ import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { plain } from '../../src/seinectl/paint.ts';
 import { run } from '../../src/seinectl/program.ts';
 import type { AntreaGroupObject, AntreaPolicyObject } from '../model/former-policies.ts';
-import { judgeFormer } from '../model/former-verdict.ts';
+import { evaluateFormer } from '../model/former-verdict.ts';
 import { crdFaults } from '../support/cluster-policy-limits.ts';
 import { root } from '../support/source-tree.ts';
 
@@ -68,7 +68,7 @@ it('writes policies that the API server admits, and that mean what those of Antr
     for (const to of [...pods, '10.1.2.3', '10.64.0.1'].filter((each) => each.includes(':') === from.includes(':')))
       for (const port of [22, 5432]) {
         const connection = { from, to, protocol: 'TCP', port };
-        const verdict = judgeFormer(cluster, { antrea, groups, admin: [], tiers: [] }, connection);
+        const verdict = evaluateFormer(cluster, { antrea, groups, admin: [], tiers: [] }, connection);
         expect([connection, judge(after, connection).verdict]).toEqual([connection, verdict]);
         if (verdict === 'deny') denied++;
       }

@@ -15,7 +15,7 @@ const seeds = [17, ...(ofRun === undefined ? [] : [Number(ofRun)])];
 
 describe.each(seeds)('by seed %i', (seed) => {
   it(`after ${stepCount} steps of faults and changes, a node equals the one that a fresh agent creates`, { timeout: 900_000 }, async () => {
-    const say = (line: string): void => console.log(line);
+    const print = (line: string): void => console.log(line);
     const chaos = await Chaos.begin({
       seed,
       steps,
@@ -24,7 +24,7 @@ describe.each(seeds)('by seed %i', (seed) => {
       patience: 6,
       changesMost,
       hertz: 10,
-      say,
+      print,
     });
     try {
       let done = -1; // the state is correct before the first step, too

@@ -22,7 +22,7 @@ describe('under traffic', () => {
       rounds: 1,
       hertz: 100,
       datapath: testDatapath,
-      say: () => {},
+      print: () => {},
       signal: AbortSignal.timeout(60_000),
     };
     const row = await runFault({ ...fault, limits: {} }, lab, context);

@@ -74,28 +74,28 @@ describe('the interface of a pod', () => {
       () => `${pod} is not as before`,
     );
 
-  const harms: readonly { readonly name: string; readonly harm: () => Promise<unknown>; readonly shown: string }[] = [
-    { name: 'the node’s end is deleted', harm: async () => ip('link', 'del', await hostEnd('web-1')), shown: '+ interface ' },
-    { name: 'the node’s end is set down', harm: async () => ip('link', 'set', await hostEnd('web-1'), 'down'), shown: 'is down' },
+  const faults: readonly { readonly name: string; readonly inject: () => Promise<unknown>; readonly shown: string }[] = [
+    { name: 'the node’s end is deleted', inject: async () => ip('link', 'del', await hostEnd('web-1')), shown: '+ interface ' },
+    { name: 'the node’s end is set down', inject: async () => ip('link', 'set', await hostEnd('web-1'), 'down'), shown: 'is down' },
     {
       name: 'the node’s end gets another MTU',
-      harm: async () => ip('link', 'set', await hostEnd('web-1'), 'mtu', '1300'),
+      inject: async () => ip('link', 'set', await hostEnd('web-1'), 'mtu', '1300'),
       shown: 'has MTU 1300 and not',
     },
-    { name: 'the end that says whose it is loses its alias', harm: () => setAlias('web-1', ''), shown: 'has no alias' },
-    { name: 'the pod’s end is set down', harm: () => inPod('web-1', 'link', 'set', 'eth0', 'down'), shown: 'eth0 is down' },
-    { name: 'the pod’s end gets another MTU', harm: () => setMtu('web-1'), shown: 'has MTU' },
+    { name: 'the end that says whose it is loses its alias', inject: () => setAlias('web-1', ''), shown: 'has no alias' },
+    { name: 'the pod’s end is set down', inject: () => inPod('web-1', 'link', 'set', 'eth0', 'down'), shown: 'eth0 is down' },
+    { name: 'the pod’s end gets another MTU', inject: () => setMtu('web-1'), shown: 'has MTU' },
     {
       name: 'the pod’s end gets another MAC',
-      harm: () => inPod('web-1', 'link', 'set', 'eth0', 'address', '0e:00:00:00:99:99'),
+      inject: () => inPod('web-1', 'link', 'set', 'eth0', 'address', '0e:00:00:00:99:99'),
       shown: 'eth0 has MAC 0e:00:00:00:99:99 and not',
     },
   ];
 
-  it.each(harms)('is restored after $name, which `seinectl diff` shows', async ({ harm, shown }) => {
+  it.each(faults)('is restored after $name, which `seinectl diff` shows', async ({ inject, shown }) => {
     const before = await picture('web-1');
     await seinectl('pause', '--for', '10m');
-    await harm();
+    await inject();
     const diff = await seinectl('diff');
     await seinectl('resume');
     expect(diff).toContain(await hostEnd('web-1'));
@@ -134,7 +134,7 @@ describe('the interface of a pod', () => {
 
   it('is reported as changed inside, agent alive or dead before, and not repaired', async () => {
     const status = () => seinectl('status');
-    const untilSaid = (text: string): Promise<number> =>
+    const untilReported = (text: string): Promise<number> =>
       until(
         async () => (await status()).includes(text),
         roundMs,
@@ -142,15 +142,15 @@ describe('the interface of a pod', () => {
       );
     const routes = await inPod('web-1', '-6', 'route', 'show', 'default');
     await inPod('web-1', '-6', 'route', 'del', 'default');
-    await untilSaid('in pod demo/web-1: default route by');
+    await untilReported('in pod demo/web-1: default route by');
     const [, address = ''] = /inet (\S+)/.exec(await inPod('client-1', '-4', 'address', 'show', 'dev', 'eth0')) ?? [];
     const gateway = /via (\S+)/.exec(await inPod('client-1', 'route', 'show', 'default'))?.[1] ?? '';
     await lab.agent(1, 'kill');
     await inPod('client-1', 'address', 'del', address, 'dev', 'eth0');
     await lab.agent(1, 'start');
     await lab.untilReady(1);
-    await untilSaid(`in pod demo/client-1: address ${address} is missing on eth0`);
-    await untilSaid('in pod demo/web-1: default route by');
+    await untilReported(`in pod demo/client-1: address ${address} is missing on eth0`);
+    await untilReported('in pod demo/web-1: default route by');
     expect(await inPod('web-1', '-6', 'route', 'show', 'default')).toBe('');
     await inPod('web-1', '-6', 'route', 'add', 'default', 'via', /via (\S+)/.exec(routes)?.[1] ?? '', 'dev', 'eth0');
     await inPod('client-1', 'address', 'add', address, 'dev', 'eth0');

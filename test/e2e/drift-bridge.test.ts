@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
+import { DriftLab, driftTests, type ForeignChange } from '../support/drift-lab.ts';
 
 /** Flows, groups, meters and other state of OVS outside its database. */
-let node: HarmLab;
+let node: DriftLab;
 let group: string;
 let meter: string;
 let web: string;
@@ -14,7 +14,7 @@ beforeAll(async () => {
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
   const choosy = { selector: { app: 'web' }, ports: [{ port: 80 }], sessionAffinity: 'ClientIP' };
   const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'sticky' }, spec: choosy };
-  node = await HarmLab.start([
+  node = await DriftLab.start([
     { collection: '/api/v1/namespaces/demo/pods', object: pod },
     { collection: '/api/v1/namespaces/demo/services', object: service },
   ]);
@@ -48,25 +48,29 @@ const meters = async () => {
     .toSorted()
     .join('\n');
 };
-const harm = (what: string, change: () => Promise<unknown>, ...looks: readonly (() => Promise<string>)[]): Harm => ({
+const foreignChange = (what: string, change: () => Promise<unknown>, ...observers: readonly (() => Promise<string>)[]): ForeignChange => ({
   what,
   change,
-  looked: async () => (await Promise.all(looks.map((look) => look()))).join('\n'),
+  observed: async () => (await Promise.all(observers.map((look) => look()))).join('\n'),
   part: 'bridge',
 });
-const whole = (...of: Parameters<typeof harm>): Harm => ({ ...harm(...of), dead: 'never' });
+const whole = (...of: Parameters<typeof foreignChange>): ForeignChange => ({ ...foreignChange(...of), whileStopped: 'never' });
 
-harmTests('flows', () => node, [
+driftTests('flows', () => node, [
   whole('all deleted', () => node.ofctl('del-flows', 'br-int'), flows),
-  harm('one deleted', () => node.ofctl('del-flows', 'br-int', `table=0,in_port=${web}`), flows),
-  harm('actions changed', bridge('mod-flows', 'table=14,ip,actions=drop'), flows),
-  harm('one that ends by itself', () => node.ofctl('add-flow', 'br-int', 'table=0,priority=0,idle_timeout=600,actions=drop'), flows),
-  harm('a foreign one', bridge('add-flow', 'table=0,priority=65000,ip,actions=drop'), flows),
+  foreignChange('one deleted', () => node.ofctl('del-flows', 'br-int', `table=0,in_port=${web}`), flows),
+  foreignChange('actions changed', bridge('mod-flows', 'table=14,ip,actions=drop'), flows),
+  foreignChange(
+    'one that ends by itself',
+    () => node.ofctl('add-flow', 'br-int', 'table=0,priority=0,idle_timeout=600,actions=drop'),
+    flows,
+  ),
+  foreignChange('a foreign one', bridge('add-flow', 'table=0,priority=65000,ip,actions=drop'), flows),
 ]);
 
-harmTests('learned flows', () => node, [
-  harm('one with the cookie alone', bridge('add-flow', 'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop'), flows),
-  harm('one where none is learned', bridge('add-flow', 'cookie=0x1ff0000000000,table=14,priority=65000,ip,actions=drop'), all),
+driftTests('learned flows', () => node, [
+  foreignChange('one with the cookie alone', bridge('add-flow', 'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop'), flows),
+  foreignChange('one where none is learned', bridge('add-flow', 'cookie=0x1ff0000000000,table=14,priority=65000,ip,actions=drop'), all),
 ]);
 
 describe('a deleted learned flow', () => {
@@ -87,16 +91,16 @@ describe('a deleted learned flow', () => {
   });
 });
 
-harmTests('groups', () => node, [
+driftTests('groups', () => node, [
   whole('all deleted', () => node.ofctl('del-groups', 'br-int'), groups, flows),
-  harm('changed', () => node.ofctl('mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`), groups),
-  harm('a foreign one', bridge('add-group', 'group_id=4000000,type=all,bucket=actions=drop'), groups),
+  foreignChange('changed', () => node.ofctl('mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`), groups),
+  foreignChange('a foreign one', bridge('add-group', 'group_id=4000000,type=all,bucket=actions=drop'), groups),
 ]);
 
-harmTests('meters', () => node, [
+driftTests('meters', () => node, [
   whole('all deleted', () => node.ofctl('del-meters', 'br-int'), meters, flows),
-  harm('changed', () => node.ofctl('mod-meter', 'br-int', `meter=${meter},kbps,burst,band=type=drop,rate=1,burst_size=1`), meters),
-  harm('a foreign one', bridge('add-meter', 'meter=4000,kbps,band=type=drop,rate=1'), meters),
+  foreignChange('changed', () => node.ofctl('mod-meter', 'br-int', `meter=${meter},kbps,burst,band=type=drop,rate=1,burst_size=1`), meters),
+  foreignChange('a foreign one', bridge('add-meter', 'meter=4000,kbps,band=type=drop,rate=1'), meters),
 ]);
 
 const ports = async () =>
@@ -106,9 +110,9 @@ const ports = async () =>
     .join('\n')
     .replaceAll(/addr:\S+/g, '');
 const fragments = () => node.ofctl('get-frags', 'br-int');
-harmTests('openflow settings', () => node, [
-  harm('a pod’s port takes nothing', () => node.ofctl('mod-port', 'br-int', web, 'no-forward'), ports),
-  harm('the tunnel’s port gives nothing', () => node.ofctl('mod-port', 'br-int', '32768', 'no-receive'), ports),
-  harm('the gateway’s port asks nothing', () => node.ofctl('mod-port', 'br-int', '32769', 'no-packet-in'), ports),
-  harm('fragments dropped', () => node.ofctl('set-frags', 'br-int', 'drop'), fragments),
+driftTests('openflow settings', () => node, [
+  foreignChange('a pod’s port takes nothing', () => node.ofctl('mod-port', 'br-int', web, 'no-forward'), ports),
+  foreignChange('the tunnel’s port gives nothing', () => node.ofctl('mod-port', 'br-int', '32768', 'no-receive'), ports),
+  foreignChange('the gateway’s port asks nothing', () => node.ofctl('mod-port', 'br-int', '32769', 'no-packet-in'), ports),
+  foreignChange('fragments dropped', () => node.ofctl('set-frags', 'br-int', 'drop'), fragments),
 ]);

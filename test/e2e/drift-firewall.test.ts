@@ -1,11 +1,11 @@
 import { afterAll, beforeAll } from 'vitest';
-import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
+import { DriftLab, driftTests, type ForeignChange } from '../support/drift-lab.ts';
 
 /** Our tables of nftables. */
-let node: HarmLab;
+let node: DriftLab;
 
 beforeAll(async () => {
-  node = await HarmLab.start();
+  node = await DriftLab.start();
 });
 afterAll(async () => {
   await node?.lab.remove();
@@ -17,10 +17,15 @@ const looked = async () => {
   );
   return lists.includes(null) ? null : lists.join('').replaceAll(/ packets \d+ bytes \d+/g, '');
 };
-const nft = (what: string, command: string): Harm => ({ what, change: () => node.exec('nft', command), looked, part: 'firewall' });
-const whole = (what: string, command: string): Harm => ({ ...nft(what, command), dead: 'never' });
+const nft = (what: string, command: string): ForeignChange => ({
+  what,
+  change: () => node.exec('nft', command),
+  observed: looked,
+  part: 'firewall',
+});
+const whole = (what: string, command: string): ForeignChange => ({ ...nft(what, command), whileStopped: 'never' });
 
-harmTests('packet filter', () => node, [
+driftTests('packet filter', () => node, [
   whole('everything flushed', 'flush ruleset'),
   nft('a table deleted', 'delete table inet seine-services'),
   nft('another table deleted', 'delete table inet seine-external'),
@@ -28,7 +33,7 @@ harmTests('packet filter', () => node, [
   nft('a chain flushed', 'flush chain inet seine postrouting'),
   nft('a rule before ours', 'insert rule inet seine forward drop'),
 ]);
-harmTests('packet filter', () => node, [
+driftTests('packet filter', () => node, [
   nft('a policy changed', 'add chain inet seine input { type filter hook input priority filter; policy drop; }'),
   nft('a set emptied', 'flush set inet seine-services node-ports4'),
   nft('an element added', 'add element inet seine-services node-ports4 { tcp . 31999 }'),

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
+import { DriftLab, driftTests, type ForeignChange } from '../support/drift-lab.ts';
 import { heldStates } from '../support/held-states.ts';
 
 /** The node's own stack: the gateway, its addresses, routes, rules and neighbours. */
-let node: HarmLab;
+let node: DriftLab;
 const gateway = 'antrea-gw0';
 /** A namespace outside the lab, and a bridge of the node that is not Open vSwitch's. */
 const away = `harm-${randomBytes(3).toString('hex')}`;
@@ -13,7 +13,7 @@ const otherBridge = 'harm0';
 const ip = (words: string) => node.ip(...words.split(' '));
 
 beforeAll(async () => {
-  node = await HarmLab.start();
+  node = await DriftLab.start();
   await ip(`netns add ${away}`);
   await ip(`link add ${otherBridge} type bridge`);
 });
@@ -57,36 +57,40 @@ const neighbours = async () => {
   return found === null ? null : sorted(found, /^$/);
 };
 
-const harm = (what: string, change: string | (() => Promise<unknown>), ...looks: readonly Harm['looked'][]): Harm => ({
+const foreignChange = (
+  what: string,
+  change: string | (() => Promise<unknown>),
+  ...observers: readonly ForeignChange['observed'][]
+): ForeignChange => ({
   what,
   change: async () => (typeof change === 'string' ? await ip(change) : await change()),
-  looked: async () => {
-    const seen = await Promise.all(looks.map((look) => look()));
+  observed: async () => {
+    const seen = await Promise.all(observers.map((look) => look()));
     return seen.includes(null) ? null : seen.join('\n');
   },
   part: 'host',
 });
-const alive = (...of: Parameters<typeof harm>): Harm => ({ ...harm(...of), dead: 'never' });
+const alive = (...of: Parameters<typeof foreignChange>): ForeignChange => ({ ...foreignChange(...of), whileStopped: 'never' });
 const everything = [link, addresses, overGateway, neighbours];
 
-const mtu: Harm = { what: 'MTU', change: () => ip(`link set ${gateway} mtu 1300`), looked: link };
-harmTests('gateway', () => node, [
-  harm('down', `link set ${gateway} down`, ...everything),
+const mtu: ForeignChange = { what: 'MTU', change: () => ip(`link set ${gateway} mtu 1300`), observed: link };
+driftTests('gateway', () => node, [
+  foreignChange('down', `link set ${gateway} down`, ...everything),
   mtu,
-  harm('MAC', `link set ${gateway} address 0e:00:00:00:99:99`, link),
-  harm('without ARP', `link set ${gateway} arp off`, link, neighbours),
+  foreignChange('MAC', `link set ${gateway} address 0e:00:00:00:99:99`, link),
+  foreignChange('without ARP', `link set ${gateway} arp off`, link, neighbours),
 ]);
-harmTests('gateway', () => node, [
+driftTests('gateway', () => node, [
   alive('in another bridge', `link set ${gateway} master ${otherBridge}`, ...everything),
-  { ...harm('deleted', `link delete ${gateway}`, ...everything), dead: 'alone' },
+  { ...foreignChange('deleted', `link delete ${gateway}`, ...everything), whileStopped: 'alone' },
   alive('in another namespace', `link set ${gateway} netns ${away}`, ...everything),
 ]);
 
-harmTests('addresses', () => node, [
+driftTests('addresses', () => node, [
   alive('deleted', `address flush dev ${gateway} scope global`, addresses, overGateway),
-  harm('a foreign one', `address add 192.0.2.7/24 dev ${gateway}`, addresses, overGateway),
-  harm('a foreign one of IPv6', `address add 2001:db8::7/64 dev ${gateway}`, addresses, overGateway),
-  harm(
+  foreignChange('a foreign one', `address add 192.0.2.7/24 dev ${gateway}`, addresses, overGateway),
+  foreignChange('a foreign one of IPv6', `address add 2001:db8::7/64 dev ${gateway}`, addresses, overGateway),
+  foreignChange(
     'a second time, for a smaller network',
     async () => await ip(`address add ${/\d+(\.\d+){3}/.exec((await addresses()) ?? '')?.[0]}/30 dev ${gateway}`),
     addresses,
@@ -100,27 +104,27 @@ async function way(family: '-4' | '-6' = '-4'): Promise<{ readonly to: string; r
   if (peer?.['to'] === undefined || peer['via'] === undefined) throw new Error(`no way to the other node: ${listed}`);
   return { to: peer['to'], via: peer['via'] };
 }
-const route = (what: string, words: (peer: { to: string; via: string }) => string, family: '-4' | '-6' = '-4'): Harm =>
-  harm(what, async () => await ip(`${family} route ${words(await way(family))}`), ours);
+const route = (what: string, words: (peer: { to: string; via: string }) => string, family: '-4' | '-6' = '-4'): ForeignChange =>
+  foreignChange(what, async () => await ip(`${family} route ${words(await way(family))}`), ours);
 
-harmTests('routes', () => node, [
-  harm('deleted', 'route flush proto 94', ours),
-  harm('of IPv6 deleted', '-6 route flush proto 94', ours),
+driftTests('routes', () => node, [
+  foreignChange('deleted', 'route flush proto 94', ours),
+  foreignChange('of IPv6 deleted', '-6 route flush proto 94', ours),
   alive('all over the gateway deleted', `route flush dev ${gateway}`, ours),
 ]);
-harmTests('rules', () => node, [
-  harm('of marked packets deleted', 'rule delete priority 94', rules),
-  harm('of other packets deleted', '-6 rule delete priority 32800', rules),
-  harm('to another table', 'rule add priority 94 fwmark 0x1000/0x1000 lookup 77 proto 94', rules),
-  harm('a narrower one', '-6 rule add priority 94 fwmark 0x1000/0x1000 iif lo lookup 24158 proto 94', rules),
+driftTests('rules', () => node, [
+  foreignChange('of marked packets deleted', 'rule delete priority 94', rules),
+  foreignChange('of other packets deleted', '-6 rule delete priority 32800', rules),
+  foreignChange('to another table', 'rule add priority 94 fwmark 0x1000/0x1000 lookup 77 proto 94', rules),
+  foreignChange('a narrower one', '-6 rule add priority 94 fwmark 0x1000/0x1000 iif lo lookup 24158 proto 94', rules),
 ]);
-harmTests('routes', () => node, [
+driftTests('routes', () => node, [
   route('blocked', ({ to }) => `replace blackhole ${to} proto 94`),
   route('of IPv6 blocked', ({ to }) => `replace blackhole ${to} proto 94`, '-6'),
   route('by another next hop', ({ to }) => `replace ${to} via 192.0.2.9 dev ${gateway} onlink proto 94`),
   route('for small packets only', ({ to, via }) => `replace ${to} via ${via} dev ${gateway} onlink proto 94 mtu lock 600`),
 ]);
-harmTests('routes', () => node, [
+driftTests('routes', () => node, [
   route('a second one', ({ to }) => `add blackhole ${to} metric 50 proto 94`),
   route('a better one of IPv6', ({ to }) => `add blackhole ${to} metric 1 proto 94`, '-6'),
   alive(
@@ -134,8 +138,8 @@ harmTests('routes', () => node, [
   ),
 ]);
 
-const neighbour = (what: string, words: (ip: string, mac: string) => string): Harm =>
-  harm(
+const neighbour = (what: string, words: (ip: string, mac: string) => string): ForeignChange =>
+  foreignChange(
     what,
     async () => {
       const [found, , mac] = ((await neighbours()) ?? '').split('\n').at(-1)?.split(' ') ?? [];
@@ -143,7 +147,7 @@ const neighbour = (what: string, words: (ip: string, mac: string) => string): Ha
     },
     neighbours,
   );
-harmTests('neighbours', () => node, [
+driftTests('neighbours', () => node, [
   alive('deleted', `neighbour flush dev ${gateway} nud permanent`, neighbours),
   neighbour('one deleted', (address) => `delete ${address}`),
   neighbour('another MAC', (address) => `replace ${address} lladdr 0e:00:00:00:99:99 nud permanent`),
@@ -155,19 +159,19 @@ const settings = async () => {
   const ofGatewayAndNode = `^net\\.(ipv4\\.ip_forward|ipv6\\.conf\\.all\\.forwarding|ipv[46]\\.conf\\.${gateway}\\.(forwarding|rp_filter|send_redirects|accept_ra|accept_redirects|accept_source_route|disable_ipv6))$`;
   return await node.exec('sysctl', '-a', '-r', ofGatewayAndNode);
 };
-const setting = (what: string, ...values: readonly string[]): Harm => ({
+const setting = (what: string, ...values: readonly string[]): ForeignChange => ({
   what,
   change: () => node.exec('sysctl', '-w', ...values),
-  looked: settings,
+  observed: settings,
   part: 'settings',
 });
-harmTests('kernel settings', () => node, [
+driftTests('kernel settings', () => node, [
   setting('no forwarding', 'net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'),
   setting('strict reverse path filter', `net.ipv4.conf.${gateway}.rp_filter=1`),
   setting('redirects and source routes', `net.ipv4.conf.${gateway}.accept_redirects=1`, `net.ipv6.conf.${gateway}.accept_source_route=0`),
   {
     ...setting('no IPv6', `net.ipv6.conf.${gateway}.disable_ipv6=1`),
-    looked: async () => (await settings()) + (await overGateway()) + (await addresses()),
+    observed: async () => (await settings()) + (await overGateway()) + (await addresses()),
   },
 ]);
 
@@ -187,19 +191,19 @@ const takings: readonly Taking[] = [
 describe('a foreign route or rule that diverts traffic', () => {
   const take = async (verb: 'add' | 'delete', { family, words }: Taking, to: string) =>
     await ip(`${family} ${words(to).replace('VERB', verb)}`);
-  const untilSaid = async (to: string, said: boolean) =>
+  const untilReported = async (to: string, reported: boolean) =>
     await expect
       .poll(async () => (await node.status()).problems?.some(({ about }) => about === `routing/${to}`), {
         timeout: heldStates.routing.withinMs,
       })
-      .toBe(said);
+      .toBe(reported);
 
   it.each(takings)('is reported while the agent runs, and until it is removed: $what', async (taking) => {
     const { to } = await way(taking.family);
     await take('add', taking, to);
-    await untilSaid(to, true);
+    await untilReported(to, true);
     await take('delete', taking, to);
-    await untilSaid(to, false);
+    await untilReported(to, false);
   });
 
   it('is reported by an agent that starts', async () => {
@@ -208,8 +212,8 @@ describe('a foreign route or rule that diverts traffic', () => {
     await take('add', rule, to);
     await node.lab.agent(1, 'start');
     await node.lab.untilReady(1, 90_000);
-    await untilSaid(to, true);
+    await untilReported(to, true);
     await take('delete', rule, to);
-    await untilSaid(to, false);
+    await untilReported(to, false);
   });
 });

@@ -1,22 +1,22 @@
 import { afterAll, beforeAll } from 'vitest';
-import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
+import { DriftLab, driftTests, type ForeignChange } from '../support/drift-lab.ts';
 
 /** Rows of OVSDB. */
-let node: HarmLab;
+let node: DriftLab;
 let web: string;
 
 beforeAll(async () => {
-  node = await HarmLab.start();
+  node = await DriftLab.start();
   web = await node.hostInterface('web-1');
 });
 afterAll(async () => {
   await node?.lab.remove();
 });
 
-const harm = (what: string, looked: Harm['looked'], ...change: readonly string[]): Harm => ({
+const foreignChange = (what: string, looked: ForeignChange['observed'], ...change: readonly string[]): ForeignChange => ({
   what,
   change: () => node.vsctl(...change),
-  looked,
+  observed: looked,
   part: 'switch',
 });
 
@@ -37,58 +37,58 @@ const interfaces = () =>
     'name,type,ofport,ofport_request,options,mac,mtu_request,admin_state,ingress_policing_rate,ingress_policing_burst,ingress_policing_kpkts_rate',
   );
 const ports = async () => (await interfaces()) + (await csv('Port', 'name,external_ids,qos'));
-const set = (what: string, ...change: readonly string[]) => harm(what, bridge, 'set', 'Bridge', 'br-int', ...change);
+const set = (what: string, ...change: readonly string[]) => foreignChange(what, bridge, 'set', 'Bridge', 'br-int', ...change);
 
-harmTests('bridge row', () => node, [
+driftTests('bridge row', () => node, [
   set('fails open', 'fail_mode=standalone'),
   set('another data path', 'datapath_type=system'),
   set('no OpenFlow 1.5', 'protocols=[OpenFlow10]'),
   set('in-band control', 'other_config:disable-in-band=false'),
 ]);
-harmTests('bridge row', () => node, [
+driftTests('bridge row', () => node, [
   set('without our mark', 'external_ids={}'),
   set('spanning tree', 'stp_enable=true'),
   set('rapid spanning tree', 'rstp_enable=true'),
 ]);
-harmTests('bridge row', () => node, [
-  harm('a controller of its own', bridge, 'set-controller', 'br-int', 'tcp:192.0.2.9:6653'),
+driftTests('bridge row', () => node, [
+  foreignChange('a controller of its own', bridge, 'set-controller', 'br-int', 'tcp:192.0.2.9:6653'),
   {
-    ...harm('a table that holds one flow', tables),
+    ...foreignChange('a table that holds one flow', tables),
     change: async () => {
       const [table] = (await node.vsctl('--bare', '--columns=_uuid', 'find', 'Flow_Table', 'name=route')).split('\n');
       await node.vsctl('set', 'Flow_Table', table ?? '', 'flow_limit=1', 'overflow_policy=evict');
     },
   },
-  harm('a table’s name', tables, 'clear', 'Bridge', 'br-int', 'flow_tables'),
-  { ...harm('deleted', async () => (await bridge()) + (await ports()), 'del-br', 'br-int'), dead: 'alone' },
+  foreignChange('a table’s name', tables, 'clear', 'Bridge', 'br-int', 'flow_tables'),
+  { ...foreignChange('deleted', async () => (await bridge()) + (await ports()), 'del-br', 'br-int'), whileStopped: 'alone' },
 ]);
-const pod = (what: string, table: string, ...change: readonly string[]): Harm => ({
-  ...harm(what, ports),
+const pod = (what: string, table: string, ...change: readonly string[]): ForeignChange => ({
+  ...foreignChange(what, ports),
   change: () => node.vsctl('set', table, web, ...change),
 });
-harmTests('port rows', () => node, [
-  { ...harm('a pod’s deleted', ports), change: () => node.vsctl('del-port', 'br-int', web), dead: 'never' },
+driftTests('port rows', () => node, [
+  { ...foreignChange('a pod’s deleted', ports), change: () => node.vsctl('del-port', 'br-int', web), whileStopped: 'never' },
   pod('a pod’s external IDs', 'Port', 'external_ids:container-id=other'),
   pod('a pod’s mark removed', 'Port', 'external_ids={}'),
 ]);
-harmTests('port rows', () => node, [
+driftTests('port rows', () => node, [
   pod('a pod’s number', 'Interface', 'ofport_request=4711'),
   pod('a pod’s type', 'Interface', 'type=internal'),
   pod('a pod’s packets limited', 'Interface', 'ingress_policing_rate=1', 'ingress_policing_burst=1'),
   {
-    ...harm('a pod’s queues', ports),
+    ...foreignChange('a pod’s queues', ports),
     change: () =>
       node.vsctl('set', 'Port', web, 'qos=@q', '--', '--id=@q', 'create', 'QoS', 'type=linux-htb', 'other-config:max-rate=1000'),
   },
 ]);
-harmTests('port rows', () => node, [
-  harm('the gateway’s MTU', ports, 'set', 'Interface', 'antrea-gw0', 'mtu_request=600'),
-  harm('the gateway’s MAC', ports, 'set', 'Interface', 'antrea-gw0', 'mac="0e:00:00:00:99:99"'),
-  harm('the gateway’s type', ports, 'set', 'Interface', 'antrea-gw0', 'type=dummy'),
-  { ...harm('the gateway’s deleted', ports, 'del-port', 'br-int', 'antrea-gw0'), dead: 'never' },
+driftTests('port rows', () => node, [
+  foreignChange('the gateway’s MTU', ports, 'set', 'Interface', 'antrea-gw0', 'mtu_request=600'),
+  foreignChange('the gateway’s MAC', ports, 'set', 'Interface', 'antrea-gw0', 'mac="0e:00:00:00:99:99"'),
+  foreignChange('the gateway’s type', ports, 'set', 'Interface', 'antrea-gw0', 'type=dummy'),
+  { ...foreignChange('the gateway’s deleted', ports, 'del-port', 'br-int', 'antrea-gw0'), whileStopped: 'never' },
 ]);
-harmTests('port rows', () => node, [
-  harm('the tunnel’s options', ports, 'set', 'Interface', 'antrea-tun0', 'options:remote_ip=192.0.2.1'),
-  harm('the tunnel’s type', ports, 'set', 'Interface', 'antrea-tun0', 'type=vxlan'),
-  { ...harm('the tunnel’s deleted', ports, 'del-port', 'br-int', 'antrea-tun0'), dead: 'never' },
+driftTests('port rows', () => node, [
+  foreignChange('the tunnel’s options', ports, 'set', 'Interface', 'antrea-tun0', 'options:remote_ip=192.0.2.1'),
+  foreignChange('the tunnel’s type', ports, 'set', 'Interface', 'antrea-tun0', 'type=vxlan'),
+  { ...foreignChange('the tunnel’s deleted', ports, 'del-port', 'br-int', 'antrea-tun0'), whileStopped: 'never' },
 ]);

@@ -23,7 +23,7 @@ describe('other firewall rules', () => {
   const reaches = async () => (await run('ping -c 1 -W 1 10.244.0.1 >/dev/null && echo yes || echo no')).trim();
 
   /** Executes it and waits for a new report. @returns the report */
-  async function said(command: string, what: RegExp): Promise<readonly string[]> {
+  async function linesMatching(command: string, what: RegExp): Promise<readonly string[]> {
     const before = lab.log(1).length;
     await run(command);
     await until(
@@ -42,7 +42,7 @@ describe('other firewall rules', () => {
   }
 
   it('with a policy of drop are found, and the suggested rule works', async () => {
-    const news = await said(
+    const news = await linesMatching(
       'nft add table inet site; nft "add chain inet site forward { type filter hook forward priority 0; policy drop; }"',
       found,
     );
@@ -54,14 +54,14 @@ describe('other firewall rules', () => {
       'nft insert rule inet site forward iifname antrea-gw0 accept',
       'nft insert rule inet site forward oifname antrea-gw0 accept',
     ]);
-    await said(`${rule}; ${back}`, /other firewall rules no longer drop/);
+    await linesMatching(`${rule}; ${back}`, /other firewall rules no longer drop/);
     await run('nft delete table inet site');
   });
 
   it('of iptables are found too, for packets to the node', async () => {
-    const news = await said('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
+    const news = await linesMatching('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
     expect(news.filter((msg) => found.test(msg))).toEqual([expect.stringContaining('iptables -I INPUT -i antrea-gw0 -j ACCEPT')]);
-    await said('iptables -F INPUT', /other firewall rules no longer drop/);
+    await linesMatching('iptables -F INPUT', /other firewall rules no longer drop/);
   });
 
   it('are changed only if configured, with the same commands, and never cut the node off', async () => {

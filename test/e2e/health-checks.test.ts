@@ -30,20 +30,20 @@ async function seinectl(...args: readonly string[]): Promise<string> {
 const status = async (): Promise<AgentStatus> => JSON.parse(await seinectl('status', '-o', 'json')) as AgentStatus;
 const look = async (name: string) => (await status()).looks?.find((each) => each.name === name);
 
-async function untilSaid(kind: string, about: string, withinMs: number): Promise<void> {
-  let said: AgentStatus['problems'];
+async function untilReported(kind: string, about: string, withinMs: number): Promise<void> {
+  let reported: AgentStatus['problems'];
   await until(
     async () => {
-      said = (await status()).problems;
-      return said?.some((problem) => problem.kind === kind && problem.about === about) === true;
+      reported = (await status()).problems;
+      return reported?.some((problem) => problem.kind === kind && problem.about === about) === true;
     },
     withinMs,
-    () => `${kind} ${about} is not among ${JSON.stringify(said)}`,
+    () => `${kind} ${about} is not among ${JSON.stringify(reported)}`,
   );
 }
 
 /** Waits until no problem of this kind is reported any more. */
-async function untilNoneSaid(kind: string, withinMs: number): Promise<void> {
+async function untilNoneReported(kind: string, withinMs: number): Promise<void> {
   await until(
     async () => (await status()).problems?.every((problem) => problem.kind !== kind) === true,
     withinMs,
@@ -102,7 +102,7 @@ it('reports "No problems." once every check has run, with the age of each', asyn
 
 it('names a paused repair', async () => {
   await seinectl('pause', '--for', '10m');
-  await untilSaid('agent.repair', 'pause', 5_000);
+  await untilReported('agent.repair', 'pause', 5_000);
   await seinectl('resume');
   await untilWell(10_000);
 });
@@ -116,10 +116,10 @@ describe.concurrent('checks that run every ten seconds or more', { timeout: 180_
   it('foreign CNI files are reported, and changed ones restored; additions of a service mesh are kept', async () => {
     const other = join(paths.cniConfFolder, '05-other.conflist');
     writeFileSync(other, '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}');
-    await untilSaid('cni', other, 20_000);
+    await untilReported('cni', other, 20_000);
     expect((await lab.metrics(1)).get('problems{kind="cni"}')).toBe(1);
     rmSync(other);
-    await untilNoneSaid('cni', 20_000);
+    await untilNoneReported('cni', 20_000);
 
     const repairs = (await look('cni'))?.repaired ?? 0;
     const list = JSON.parse(readFileSync(paths.cniConf, 'utf8')) as { plugins: unknown[] };
@@ -134,7 +134,7 @@ describe.concurrent('checks that run every ten seconds or more', { timeout: 180_
       plugins: [{ type: 'seine', agentSocket: paths.cniSocket }, { type: 'istio-cni' }],
     });
     expect(readFileSync(join(paths.cniBinFolder, 'seine'))).toEqual(readFileSync(join(root, 'dist', 'bin', 'seine')));
-    await untilNoneSaid('cni', 20_000);
+    await untilNoneReported('cni', 20_000);
     expect((await status()).cni).toEqual({ chain: ['seine', 'istio-cni'], added: ['istio-cni'] });
   });
 
@@ -144,8 +144,8 @@ describe.concurrent('checks that run every ten seconds or more', { timeout: 180_
     // Some of them are released meanwhile.
     const before = leases() - runtime.size;
     expect(before).toBeGreaterThan(0);
-    for (const harm of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
-      harm();
+    for (const damage of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
+      damage();
       await until(
         () => {
           try {
@@ -221,7 +221,7 @@ it('does not report health while OVS does not answer, nor once it is another', a
   }
   await untilWell(60_000);
   await lab.killOvs(1, 'ovs-vswitchd');
-  await untilSaid('connection', 'openflow', 10_000);
+  await untilReported('connection', 'openflow', 10_000);
   await lab.startOvs(1);
   await untilWell(60_000);
 });

@@ -15,8 +15,8 @@ it.each(seeds)(
   `${count} objects that one tenant may write harm no other, by seed %i`,
   { timeout: 300_000 + count * 10_000 },
   async (seed) => {
-    const say = (line: string): void => console.log(line);
-    const cluster = await HostileCluster.begin({ seed, steps, agent: shippedAgent, podInterface: 'half', patience: 6, say });
+    const print = (line: string): void => console.log(line);
+    const cluster = await HostileCluster.begin({ seed, steps, agent: shippedAgent, podInterface: 'half', patience: 6, print });
     let done = -1;
     let accepted = 0;
     try {

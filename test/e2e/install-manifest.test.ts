@@ -98,8 +98,8 @@ const metricsAddress = '127.0.0.1:10352';
 async function metricsByTls(bearer: string | undefined): Promise<string> {
   const header = bearer === undefined ? [] : ['-H', `Authorization: Bearer ${bearer.trim()}`];
   const url = `https://${metricsAddress}/metrics`;
-  const said = await lab.exec(1, 'curl', '-sk', '-m', '10', '-w', '%{http_code}', ...header, url);
-  return said.endsWith('200') ? said.slice(0, -3) : said.slice(-3);
+  const reported = await lab.exec(1, 'curl', '-sk', '-m', '10', '-w', '%{http_code}', ...header, url);
+  return reported.endsWith('200') ? reported.slice(0, -3) : reported.slice(-3);
 }
 
 function lines(granted: typeof permissions): string[] {

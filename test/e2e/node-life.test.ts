@@ -77,11 +77,11 @@ describe('events in the life of a node', () => {
       20_000,
       () => `a flow still has ${text}`,
     );
-  const said = (msg: string, resource: string) =>
+  const reported = (msg: string, resource: string) =>
     lab.log(1).filter((line) => line.msg.startsWith(msg) && line['resource'] === resource).length;
-  const untilSaid = (msg: string, resource: string, times: number) =>
+  const untilReported = (msg: string, resource: string, times: number) =>
     until(
-      () => said(msg, resource) >= times,
+      () => reported(msg, resource) >= times,
       20_000,
       () => `the agent does not say “${msg}” of ${resource}`,
     );
@@ -160,13 +160,13 @@ describe('events in the life of a node', () => {
     await lab.apiServer('stop');
     forgetHistory(lab.plan);
     await lab.apiServer('start-empty');
-    for (const resource of ['Service', 'EndpointSlice']) await untilSaid(held, resource, 1);
+    for (const resource of ['Service', 'EndpointSlice']) await untilReported(held, resource, 1);
     const sees = (await lab.metrics(1)).get('source_objects{kind="Service"}') ?? 0;
     expect(sees).toBeGreaterThan(12);
     expect((await flows()).filter((flow) => !before.includes(flow))).toEqual([]);
     expect(before.filter((flow) => flow.includes('10.96.')).length).toBeGreaterThan(0);
     await untilReaches(oneOf(), [many[3] ?? '', ...lab.pod('web').ips]);
-    expect([said(released, 'Service'), said(released, 'EndpointSlice')]).toEqual([0, 0]);
+    expect([reported(released, 'Service'), reported(released, 'EndpointSlice')]).toEqual([0, 0]);
     await lab.apiServer('stop');
     await lab.apiServer('start');
     await untilReaches(oneOf(), lab.pod('web').ips);

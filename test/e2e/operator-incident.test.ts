@@ -224,7 +224,7 @@ describe('the log', () => {
 
   it('logs a repeated failure once, then at growing intervals, and its end', async () => {
     const before = lab.log(1).length;
-    const said = (msg: string) =>
+    const reported = (msg: string) =>
       lab
         .log(1)
         .slice(before)
@@ -236,20 +236,20 @@ describe('the log', () => {
       () => 'it was not noticed',
     );
     await until(
-      () => said('OVSDB cannot be reached').some(({ times }) => Number(times) > 2),
+      () => reported('OVSDB cannot be reached').some(({ times }) => Number(times) > 2),
       15_000,
       () => 'it is not logged again',
     );
     await lab.startOvs(1);
     await lab.untilReady(1);
     await until(
-      () => said('works again').some(({ what }) => what === 'ovsdb'),
+      () => reported('works again').some(({ what }) => what === 'ovsdb'),
       10_000,
       () => 'its end is not logged',
     );
-    const again = said('OVSDB cannot be reached').at(-1);
-    const over = said('works again').find(({ what }) => what === 'ovsdb');
-    expect(said('OVSDB cannot be reached').length).toBeLessThanOrEqual(5);
+    const again = reported('OVSDB cannot be reached').at(-1);
+    const over = reported('works again').find(({ what }) => what === 'ovsdb');
+    expect(reported('OVSDB cannot be reached').length).toBeLessThanOrEqual(5);
     expect(Number(again?.['times'])).toBeGreaterThan(2);
     expect(Number(over?.['failures'])).toBeGreaterThanOrEqual(Number(again?.['times']));
   });

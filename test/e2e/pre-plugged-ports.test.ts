@@ -82,8 +82,8 @@ describe('a node with pre-plugged ports', () => {
     const nowMs = performance.now();
     await expect.poll(() => [...first.silentSince(nowMs), ...second.silentSince(nowMs)], patience).toEqual([]);
     for (const [name, traffic] of Object.entries({ first, second })) {
-      const { broken, lanes } = await traffic.stop();
-      const sum = (of: 'sent' | 'lost') => lanes.reduce((all, lane) => all + lane[of], 0);
+      const { broken, streams } = await traffic.stop();
+      const sum = (of: 'sent' | 'lost') => streams.reduce((all, stream) => all + stream[of], 0);
       console.log(`${name}: lost ${sum('lost')} of ${sum('sent')}, broken ${broken}`);
       expect(broken).toBe(0);
     }

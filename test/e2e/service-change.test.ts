@@ -159,11 +159,11 @@ describe('an established connection', () => {
       const talks = [await talk('client-1', address), await talk('node-3', address)];
       await lab.endpoints(name, [{ pod: 'web-1' }]);
       await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-1'], failures: [] });
-      for (const { say } of talks) expect(await say()).toContain('demo/web-2');
+      for (const { say: exchange } of talks) expect(await exchange()).toContain('demo/web-2');
       await lab.delete('services', name);
       await lab.sees({ from: 'client-1', address, port: 80, ...silent }, { pods: [] });
-      for (const { say, close } of talks) {
-        expect(await say()).toContain('demo/web-2');
+      for (const { say: exchange, close } of talks) {
+        expect(await exchange()).toContain('demo/web-2');
         close();
       }
     }
@@ -175,13 +175,13 @@ describe('an established connection', () => {
     await lab.endpoints(name, [{ pod: 'web-2' }]);
     const address = ofFamily(service.spec.clusterIPs ?? [], family);
     await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-2'], failures: [] });
-    const { say, close, socket } = await talk('client-1', address);
-    await say();
+    const { say: exchange, close, socket } = await talk('client-1', address);
+    await exchange();
     const wire = RawSocket.open(lab.place('web-2'), 'eth0');
     try {
       const [ipSrc, ipDst] = [parseIp(lab.ip('web-2', family)), parseIp(lab.ip('client-1', family))];
       wire.send(encodeFrame({ ...(await macsOf('web-2', family)), ...boom(ipSrc, ipDst, socket.localPort ?? 0) }));
-      for (let each = 0; each < 3; each++) expect(await say()).toContain('demo/web-2');
+      for (let each = 0; each < 3; each++) expect(await exchange()).toContain('demo/web-2');
       expect(wire.frames.filter((frame) => isReset(frame, family))).toEqual([]);
     } finally {
       wire.close();
@@ -227,13 +227,13 @@ describe('a half-open connection', () => {
     const wire = RawSocket.open(lab.place('client-2'), 'eth0');
     for (const { pod, address } of all) {
       const { family } = parseIp(address);
-      const { say, close, socket } = await talk('client-1', address);
-      await say();
+      const { say: exchange, close, socket } = await talk('client-1', address);
+      await exchange();
       const link = { ...(await macsOf('client-2', family)), payload: family, protocol: 'tcp', portDst: 80, ttl: 64 } as const;
       const from = { ipSrc: parseIp(lab.ip('client-1', family)), portSrc: socket.localPort ?? 0 };
       for (const tcpFlags of ['syn', 'rst', 'syn'] as const)
         for (const ipDst of [parseIp(address), parseIp(lab.ip(pod, family))]) wire.send(encodeFrame({ ...link, ...from, ipDst, tcpFlags }));
-      for (let each = 0; each < 3; each++) expect(await say()).toContain(pod);
+      for (let each = 0; each < 3; each++) expect(await exchange()).toContain(pod);
       close();
     }
     wire.close();
@@ -263,7 +263,7 @@ async function talk(from: string, address: string) {
   const socket: Socket = await connectTcpIn(lab.place(from), address, 80, signal());
   let broken: Error | undefined;
   socket.on('error', (error) => (broken = error));
-  const say = async (): Promise<string> => {
+  const exchange = async (): Promise<string> => {
     const answered = new Promise<string>((resolve, reject) => {
       const timer = setTimeout(() => reject(broken ?? new Error(`no answer on a connection from ${from}`)), 3_000);
       socket.once('data', (data) => {
@@ -274,7 +274,7 @@ async function talk(from: string, address: string) {
     socket.write('who\n');
     return await answered;
   };
-  return { socket, say, close: () => socket.destroy() };
+  return { socket, say: exchange, close: () => socket.destroy() };
 }
 
 /**

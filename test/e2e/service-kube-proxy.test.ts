@@ -24,7 +24,7 @@ const signal = () => AbortSignal.timeout(20_000);
 async function healthOf(family: Family): Promise<string | undefined> {
   try {
     const socket = await connectTcpIn(lab.place('external'), lab.ip('node-1', family), 10_256, signal());
-    const answer = await say(socket, 'GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n');
+    const answer = await exchange(socket, 'GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n');
     socket.destroy();
     return `${/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]} ${/"nodeEligible":(\w+)/.exec(answer)?.[1]}`;
   } catch {
@@ -33,7 +33,7 @@ async function healthOf(family: Family): Promise<string | undefined> {
 }
 
 /** The answer to one line. */
-async function say(socket: Socket, text: string): Promise<string> {
+async function exchange(socket: Socket, text: string): Promise<string> {
   socket.write(text);
   return await new Promise((resolve, reject) => {
     socket.once('data', (data) => resolve(String(data)));
@@ -82,7 +82,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   const connected = await Promise.all(
     families.map((family) => connectTcpIn(lab.place('external'), lab.ip('node-1', family), port, signal())),
   );
-  const served = await Promise.all(connected.map((each) => say(each, 'who\n')));
+  const served = await Promise.all(connected.map((each) => exchange(each, 'who\n')));
 
   const path = nodePaths(lab.lab.plan.dir, 'node-1').agentConfig;
   const config = parse(readFileSync(path, 'utf8'));
@@ -94,7 +94,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
   await lab.sees({ from: 'external', address: node, port }, { pods: ['web-2'], failures: [] });
   // Connections that Seine has translated continue until they end.
-  expect(await Promise.all(connected.map((each) => say(each, 'who\n')))).toEqual(served);
+  expect(await Promise.all(connected.map((each) => exchange(each, 'who\n')))).toEqual(served);
   for (const each of connected) each.destroy();
   expect(await healthOf('ipv4')).toBe(undefined);
   for (const family of families) await distinguishesExternalFromNode(family);
@@ -106,13 +106,13 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   );
 
   const held = await connectTcpIn(lab.place('external'), node, port, signal());
-  expect(await say(held, 'who\n')).toContain('demo/web-2');
+  expect(await exchange(held, 'who\n')).toContain('demo/web-2');
   for (const family of families) await lab.lab.exec(1, 'nft', `delete table ${words[family]} kube-proxy`);
   // It is checked for every ten seconds.
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).toContain('seine-services'), 15_000);
   await lab.allSee(external, { failures: [] });
   await lab.sees({ from: 'external', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });
-  expect(await say(held, 'who\n')).toContain('demo/web-2');
+  expect(await exchange(held, 'who\n')).toContain('demo/web-2');
   held.destroy();
   // Clouds' load balancers check kube-proxy's health address: without one the agent answers, and not for a node that is being deleted.
   for (const family of families) await eventually(async () => expect(await healthOf(family)).toBe('200 true'));

@@ -327,9 +327,9 @@ describe('a host port', () => {
       const manifest = podManifest(name, 'node-1', {}, { container: { ports: [{ containerPort, hostPort }] } });
       await lab.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, AbortSignal.timeout(10_000));
     }
-    const said = async (name: string) => (await lab.events('Pod', name)).join();
-    await eventually(async () => expect(await said(second)).toContain(`hostPort: 8082/tcp belongs to pod demo/${first}`));
-    await eventually(async () => expect(await said(third)).toContain(`hostPort: ${nodePort}/tcp belongs to Service demo/`));
+    const reported = async (name: string) => (await lab.events('Pod', name)).join();
+    await eventually(async () => expect(await reported(second)).toContain(`hostPort: 8082/tcp belongs to pod demo/${first}`));
+    await eventually(async () => expect(await reported(third)).toContain(`hostPort: ${nodePort}/tcp belongs to Service demo/`));
     for (const name of [second, third]) await lab.delete('pods', name);
     await lab.allSee(atNode('external', 8_082), { pods: [first], failures: [] });
   });

@@ -14,15 +14,15 @@ import { SeededRandom } from './random.ts';
 
 const usage = `Usage: npm run test:fuzz:guided -- [NAME ...] [--seed N] [--minutes N | --inputs N] [--keep]
 
-Gives each way in what was harmed at random, and goes on from what ran something new of the sources: each input is read or refused as it should
-be, within 50 ms of processor time, and the heap does not grow. Begins with the corpora of test/fixtures/fuzz.
+Feeds randomly mutated input to each parser, guided by coverage: inputs that run new code are mutated further. Each input must be decoded or
+rejected correctly within 50 ms of CPU time, and the heap must not grow. Starts from the corpora of test/fixtures/fuzz.
 
 ${targets.map(({ name, what }) => `  ${name.padEnd(9)} ${what}`).join('\n')}
 
-  --seed N      chance unless given; the same seed and number of inputs do the same
-  --minutes N   how long each; 1 unless given
-  --inputs N    how many each, instead
-  --keep        what ran something new stays in test/fixtures/fuzz
+  --seed N      seed (default: random); the same seed and number of inputs repeat a run
+  --minutes N   duration for each parser (default 1)
+  --inputs N    number of inputs for each parser, instead of a duration
+  --keep        add inputs that ran new code to test/fixtures/fuzz
 `;
 
 const minuteMs = 60_000;
@@ -52,7 +52,7 @@ async function main(): Promise<number> {
   for (const target of targets) {
     if (positionals.length > 0 && !positionals.includes(target.name)) continue;
     const over = inputs === undefined ? afterMs(minutes * minuteMs) : (done: number) => done >= inputs;
-    const bag = await huntOrSay(target, seed, over);
+    const bag = await huntOrReport(target, seed, over);
     if (bag === undefined) code = 1;
     else if (values.keep) storeCorpus(target, bag.kept);
   }
@@ -65,7 +65,7 @@ function afterMs(ms: number): () => boolean {
 }
 
 /** @returns `undefined` after a fault, which is printed */
-async function huntOrSay(target: Target, seed: number, isOver: (inputs: number) => boolean): Promise<Bag | undefined> {
+async function huntOrReport(target: Target, seed: number, isOver: (inputs: number) => boolean): Promise<Bag | undefined> {
   const coverage = new Coverage((url) => url.startsWith(sources));
   let nextMs = performance.now() + progressMs;
   const sum = (bag: Bag): string =>
@@ -73,17 +73,17 @@ async function huntOrSay(target: Target, seed: number, isOver: (inputs: number) 
   const progress = (bag: Bag): void => {
     if (performance.now() < nextMs) return;
     nextMs = performance.now() + progressMs;
-    say(`  ${sum(bag)}`);
+    print(`  ${sum(bag)}`);
   };
-  say(`${target.name}: --seed ${seed}`);
+  print(`${target.name}: --seed ${seed}`);
   try {
     const inputs = [...storedCorpus(target), ...target.seeds().map((input) => Buffer.from(input))];
     const bag = await hunt({ target, inputs, coverage, random: new SeededRandom(seed), isOver, progress });
-    say(`${target.name}: ${sum(bag)}; the heap grew by ${(bag.grownBytes / 2 ** 20).toFixed(1)} MiB`);
+    print(`${target.name}: ${sum(bag)}; the heap grew by ${(bag.grownBytes / 2 ** 20).toFixed(1)} MiB`);
     return bag;
   } catch (thrown) {
     if (!(thrown instanceof Error)) throw thrown;
-    say(`${target.name}: ${thrown.message}${thrown instanceof Fault ? `\n  the input is ${kept(target, thrown.input)}` : ''}`);
+    print(`${target.name}: ${thrown.message}${thrown instanceof Fault ? `\n  the input is ${kept(target, thrown.input)}` : ''}`);
     return undefined;
   } finally {
     coverage.stop();
@@ -101,7 +101,7 @@ function kept({ name }: Target, input: Buffer): string {
   return file;
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 

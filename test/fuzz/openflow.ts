@@ -8,12 +8,11 @@ import { SeededRandom } from './random.ts';
 
 const usage = `Usage: npm run test:fuzz -- [--seed N] [--runs N] [--judge N]
 
-Reads OpenFlow messages that were harmed at random, in every way there is: each is read or refused, with a PROTOCOL error,
-within 50 ms. The seed is printed; the same seed gives the same messages.
+Decodes OpenFlow messages that were mutated at random: each must be decoded, or rejected with a PROTOCOL error, within 50 ms. The seed is printed; the same seed gives the same messages.
 
-  --seed N    chance unless given
-  --runs N    how many messages; 1,000,000 unless given
-  --judge N   how many of them ovs-ofctl is asked about too; all unless given
+  --seed N    seed (default: random)
+  --runs N    number of messages (default 1,000,000)
+  --judge N   number of messages that ovs-ofctl decodes too, for comparison (default: all)
 `;
 
 const batch = 5_000;
@@ -30,19 +29,19 @@ async function main(): Promise<void> {
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
   const runs = wholeNumber('runs', values.runs ?? '1000000');
   const judged = Math.min(runs, wholeNumber('judge', values.judge ?? String(runs), 0));
-  say(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
+  print(`OpenFlow: ${runs} messages, ${judged} of them judged by ovs-ofctl; --seed ${seed}`);
   truncateAll({ seed });
   const random = new SeededRandom(seed);
   const count = { read: 0, refused: 0 };
   const startMs = performance.now();
   for (let done = 0; done < runs; done += batch) {
     const messages = Array.from({ length: Math.min(batch, runs - done) }, () => mutated(random));
-    const verdicts = messages.map((message, index) => surviveOrSay(message, { seed, index: done + index }));
+    const verdicts = messages.map((message, index) => decodeOrReport(message, { seed, index: done + index }));
     for (const { kind } of verdicts) count[kind]++;
     if (done < judged) await judge(messages, verdicts, { seed, first: done });
-    if ((done / batch) % 20 === 19) say(`  ${done + batch} in ${Math.round((performance.now() - startMs) / 1000)} s`);
+    if ((done / batch) % 20 === 19) print(`  ${done + batch} in ${Math.round((performance.now() - startMs) / 1000)} s`);
   }
-  say(`${count.read} were read, ${count.refused} refused, ${Math.round((performance.now() - startMs) / 1000)} s`);
+  print(`${count.read} were read, ${count.refused} refused, ${Math.round((performance.now() - startMs) / 1000)} s`);
 }
 
 /** Every message of the corpus, cut off at every place. */
@@ -52,16 +51,16 @@ function truncateAll({ seed }: { readonly seed: number }): void {
     for (let length = 8; length < message.length; length++) {
       const cut = message.slice(0, length);
       new DataView(cut.buffer).setUint16(2, length);
-      surviveOrSay(cut, { seed, index: done++ });
+      decodeOrReport(cut, { seed, index: done++ });
     }
-  say(`  ${done} truncations`);
+  print(`  ${done} truncations`);
 }
 
-function surviveOrSay(message: Uint8Array, at: { readonly seed: number; readonly index: number }): Verdict {
+function decodeOrReport(message: Uint8Array, at: { readonly seed: number; readonly index: number }): Verdict {
   try {
     return survive(message);
   } catch (thrown) {
-    say(`seed ${at.seed}, message ${at.index}: ${Buffer.from(message).toString('hex')}`);
+    print(`seed ${at.seed}, message ${at.index}: ${Buffer.from(message).toString('hex')}`);
     throw thrown;
   }
 }
@@ -76,12 +75,12 @@ async function judge(
     const [ours, other] = [verdicts[index], theirs[index]];
     const wrong = ours && other && disagreement(ours, other);
     if (wrong === undefined) continue;
-    say(`seed ${at.seed}, message ${at.first + index}: ${Buffer.from(message).toString('hex')}\n  ${wrong}`);
+    print(`seed ${at.seed}, message ${at.first + index}: ${Buffer.from(message).toString('hex')}\n  ${wrong}`);
     process.exitCode = 1;
   }
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 

@@ -5,11 +5,11 @@ import { SeededRandom } from './random.ts';
 
 const usage = `Usage: npm run test:fuzz:ovsdb -- [--seed N] [--runs N]
 
-Reads OVSDB messages that were harmed at random: each is read or refused, with a PROTOCOL error, within 50 ms of processor time.
+Decodes randomly mutated OVSDB messages: each must be decoded, or rejected with a PROTOCOL error, within 50 ms of CPU time.
 The seed is printed; the same seed gives the same messages.
 
-  --seed N    chance unless given
-  --runs N    how many messages; 1,000,000 unless given
+  --seed N    seed (default: random)
+  --runs N    number of messages (default 1,000,000)
 `;
 
 const mostMs = 50;
@@ -55,12 +55,12 @@ function spliced(bytes: Buffer, at: number, removed: number, inserted: Uint8Arra
 
 /** A conversation of a valid message, a mutated one, and a valid one, in chunks of any size. */
 function survive(random: SeededRandom): 'read' | 'refused' {
-  const harmed = random.pick(mutations)(Buffer.from(random.pick(sound)), random);
-  const stream = Buffer.concat([sound.at(-5) ?? harmed, harmed, random.pick(sound)]);
+  const mutated = random.pick(mutations)(Buffer.from(random.pick(sound)), random);
+  const stream = Buffer.concat([sound.at(-5) ?? mutated, mutated, random.pick(sound)]);
   try {
     return conversation(cut(stream, random));
   } catch (thrown) {
-    say(`harmed: ${JSON.stringify(harmed.toString('latin1'))}`);
+    print(`mutated: ${JSON.stringify(mutated.toString('latin1'))}`);
     throw thrown;
   }
 }
@@ -78,7 +78,7 @@ function main(): void {
   if (values.help) return void process.stdout.write(usage);
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 32) : wholeNumber('seed', values.seed, 0);
   const runs = wholeNumber('runs', values.runs ?? '1000000');
-  say(`OVSDB: ${runs} messages; --seed ${seed}`);
+  print(`OVSDB: ${runs} messages; --seed ${seed}`);
   const random = new SeededRandom(seed);
   const count = { read: 0, refused: 0 };
   let slowest = 0;
@@ -90,10 +90,10 @@ function main(): void {
     // A garbage collection on its own threads counts as well; one message never takes that long.
     if (slowest > mostMs) throw new Error(`message ${done} took ${slowest} ms`);
   }
-  say(`${count.read} were read, ${count.refused} refused; the slowest took ${slowest.toFixed(1)} ms`);
+  print(`${count.read} were read, ${count.refused} refused; the slowest took ${slowest.toFixed(1)} ms`);
 }
 
-function say(text: string): void {
+function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 

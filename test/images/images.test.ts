@@ -126,9 +126,9 @@ it('has the plugins from Debian packages in the list of parts', async () => {
 const oldestLibraryOfNodes = 34;
 
 it('puts no plugin on a node that needs a newer C library than nodes have', async () => {
-  const said = await inImage('agent', 'sh', '-c', "cd /opt/seine/cni && grep -aoE 'GLIBC_2[.][0-9]+' * || true; ls");
-  expect(said).toMatch(/^seine$/m);
-  const newer = [...said.matchAll(/^(\S+):GLIBC_2\.(\d+)$/gm)].filter(([, , minor]) => Number(minor) > oldestLibraryOfNodes);
+  const output = await inImage('agent', 'sh', '-c', "cd /opt/seine/cni && grep -aoE 'GLIBC_2[.][0-9]+' * || true; ls");
+  expect(output).toMatch(/^seine$/m);
+  const newer = [...output.matchAll(/^(\S+):GLIBC_2\.(\d+)$/gm)].filter(([, , minor]) => Number(minor) > oldestLibraryOfNodes);
   expect(new Set(newer.map(([line]) => line))).toEqual(new Set());
 });
 
@@ -136,13 +136,13 @@ it('is signed and checked by the commands of the page, and a modified statement 
   const [registry = ''] = registries;
   const here = (command: string) =>
     command.replaceAll(/REGISTRY\/seine\/agent:[\d.]+/g, nameOf(registry, 'agent')).replaceAll('images/', `${outOf(registry)}/`);
-  const said = await run(
+  const output = await run(
     'sh',
     ['-ec', [`cd ${folder}`, ...commandsOf(page, 'Signing').map(here)].join('\n')],
     { env: shellEnvironment() },
     signal,
   );
-  expect(said).toMatch(/Verified OK\s+this is the image/);
+  expect(output).toMatch(/Verified OK\s+this is the image/);
   appendFileSync(join(outOf(registry), 'agent.provenance.json'), ' ');
   const { code } = await runAnyway(
     'sh',

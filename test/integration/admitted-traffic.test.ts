@@ -140,7 +140,7 @@ function connection(family: Family, transport: Transport, to: 'service' | 'endpo
     portSrc: port.server,
     portDst: number,
   };
-  const say = async (packet: Packet, step: Segment, ports: readonly number[], [speaker, hearer]: Ends): Promise<boolean> => {
+  const transmit = async (packet: Packet, step: Segment, ports: readonly number[], [speaker, hearer]: Ends): Promise<boolean> => {
     const mark = randomBytes(12);
     tapped.wires[hearer].frames.length = 0;
     tapped.wires[speaker].send(encodeFrame({ ...packet, ...(transport === 'tcp' && { tcpFlags: step }) }, mark));
@@ -152,8 +152,8 @@ function connection(family: Family, transport: Transport, to: 'service' | 'endpo
     );
   };
   return {
-    asks: (step: Segment) => say(asked, step, [number, port.server], [from, at]),
-    answers: (step: Segment) => say(answered, step, [server.port, number], [at, from]),
+    asks: (step: Segment) => transmit(asked, step, [number, port.server], [from, at]),
+    answers: (step: Segment) => transmit(answered, step, [server.port, number], [at, from]),
   };
 }
 
@@ -263,7 +263,7 @@ describe.each(families)('over %s', (family) => {
     async (whose) => {
       const ip = dnsCache[family][whose === 'itself' ? 0 : 1] ?? gatewayOf('n1', family);
       const ends = { asking: { ip: addressOf(client, family), port: ++clientPort }, cache: { ip, port: 53 } };
-      const say = async (speaker: typeof client | 'n1', src: End, dst: End): Promise<void> => {
+      const transmit = async (speaker: typeof client | 'n1', src: End, dst: End): Promise<void> => {
         const [ethSrc, ethDst] = speaker === 'n1' ? [gatewayMac, macOf(client)] : [macOf(client), gatewayMac];
         const packet: Packet = {
           ethSrc,
@@ -282,10 +282,10 @@ describe.each(families)('over %s', (family) => {
       };
       close(client);
       try {
-        await say(client, ends.asking, ends.cache);
-        await say('n1', ends.cache, ends.asking);
+        await transmit(client, ends.asking, ends.cache);
+        await transmit('n1', ends.cache, ends.asking);
         // Nothing begins with the address of a Service.
-        if (whose === 'itself') await say('n1', ends.cache, { ...ends.asking, port: ++clientPort });
+        if (whose === 'itself') await transmit('n1', ends.cache, { ...ends.asking, port: ++clientPort });
       } finally {
         free(client);
       }

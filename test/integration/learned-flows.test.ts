@@ -165,7 +165,7 @@ describe('flows learned by a real switch', () => {
         if (flow === undefined) throw new Error('nothing was learned');
         // The flow learned from an unknown tunnel peer drops already.
         fc.pre(change !== 'drop' || flow.instructions.length > 0);
-        expect(learned.covers(harmed(flow, change, by))).toBe(false);
+        expect(learned.covers(altered(flow, change, by))).toBe(false);
       }),
     );
   });
@@ -209,7 +209,7 @@ describe('flows learned by a real switch', () => {
   });
 });
 
-function harmed(flow: CandidateFlow, change: string, by: number): CandidateFlow {
+function altered(flow: CandidateFlow, change: string, by: number): CandidateFlow {
   switch (change) {
     case 'table':
       return { ...flow, table: (flow.table + by) % 256 };

@@ -71,7 +71,7 @@ async function startedWith(schema: Schema, dataDir?: string): Promise<StartedOvs
   await until(
     () => ovs.isAlive(),
     patienceMs,
-    () => `Open vSwitch does not answer: ${ovs.said.join('; ')}`,
+    () => `Open vSwitch does not answer: ${ovs.output.join('; ')}`,
   );
   return ovs;
 }
@@ -152,7 +152,7 @@ it('uses the copy if the older version rejects content of the newer one, and kee
   const back = await startedWith(older);
   expect([versionOf(database()), hasPod('first'), hasPod('second')]).toEqual([older.version, 'first', '']);
   expect(readFileSync(keptAs(newer)).equals(bytes)).toBe(true);
-  expect(back.said).toContain(`ovs-start: what was kept as ${keptAs(older)} is taken`);
+  expect(back.output).toContain(`ovs-start: what was kept as ${keptAs(older)} is taken`);
   expectNoDrafts();
 });
 
@@ -196,7 +196,7 @@ it('converts nothing if the disk has no room for a copy', async () => {
     const bytes = readFileSync(database(small));
     const ovs = start(newer, small);
     expect(await ovs.ended()).toBe(1);
-    expect(ovs.said).toContain(`ovs-start: no copy of ${database(small)} can be kept, so it is not converted`);
+    expect(ovs.output).toContain(`ovs-start: no copy of ${database(small)} can be kept, so it is not converted`);
     expect(readFileSync(database(small)).equals(bytes)).toBe(true);
     expect(readdirSync(small).filter((name) => name.includes('schema-'))).toEqual([]);
     rmSync(join(small, 'filler'));

@@ -49,13 +49,13 @@ interface PolicyProbe {
 }
 
 /** A cluster with the verdicts of its policies, from the oracles that need no switch. */
-interface JudgedCluster extends Pick<ProofResult, 'differences'> {
+interface EvaluatedCluster extends Pick<ProofResult, 'differences'> {
   readonly policySwitch: PolicySwitch;
   readonly probes: readonly PolicyProbe[];
   readonly allowed: number;
 }
 
-function judged({ objects, changes }: PolicyHistory): JudgedCluster {
+function evaluate({ objects, changes }: PolicyHistory): EvaluatedCluster {
   const engine = new PolicyEngine(provenNode);
   const written = new WrittenPolicy(engine);
   const set = new Map<string, PolicyObject>();
@@ -68,19 +68,19 @@ function judged({ objects, changes }: PolicyHistory): JudgedCluster {
   const policySwitch = new PolicySwitch(engine.matrix, written);
   const probes: PolicyProbe[] = [];
   const verdict = (packet: PolicyPacket) => {
-    const said = policySwitch.verdict(packet);
-    if (said !== undefined) probes.push({ packet, verdict: said });
-    return said;
+    const found = policySwitch.verdict(packet);
+    if (found !== undefined) probes.push({ packet, verdict: found });
+    return found;
   };
   const { differences } = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every });
   return { policySwitch, probes, differences, allowed: probes.filter((probe) => probe.verdict === 'allow').length };
 }
 
 /** The first clusters of a seed in which both verdicts are common. */
-function* judgedClusters(histories: typeof policyHistories): Generator<JudgedCluster> {
+function* evaluatedClusters(histories: typeof policyHistories): Generator<EvaluatedCluster> {
   let left = clusters;
   for (const history of fc.sample(histories, { seed, numRuns: 40 * clusters })) {
-    const cluster = judged(history);
+    const cluster = evaluate(history);
     expect(cluster.differences.slice(0, 3)).toEqual([]);
     const share = cluster.allowed / cluster.probes.length;
     if (!(share > 0.3 && share < 0.7)) continue;
@@ -134,7 +134,7 @@ const allHistories = [
 
 it.each(allHistories)(`a switch enforces %s (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async (_, histories) => {
   const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
-  for (const { policySwitch, probes } of judgedClusters(histories)) {
+  for (const { policySwitch, probes } of evaluatedClusters(histories)) {
     await hold(policySwitch.flows);
     const connection = await bridge.connect();
     expect(await flowsOf(connection, bridge.signal)).toHaveLength(held.size);
@@ -149,7 +149,7 @@ it.each(allHistories)(`a switch enforces %s (SEINE_TEST_SEED=${seed})`, { timeou
 });
 
 /** Some packets after each change, of both verdicts if there are both. */
-function* sampledStates(history: PolicyHistory, random: () => number): Generator<Pick<JudgedCluster, 'policySwitch' | 'probes'>> {
+function* sampledStates(history: PolicyHistory, random: () => number): Generator<Pick<EvaluatedCluster, 'policySwitch' | 'probes'>> {
   const engine = new PolicyEngine(provenNode);
   const written = new WrittenPolicy(engine);
   const some = <T>(from: readonly T[], most: number): readonly T[] =>
@@ -159,9 +159,9 @@ function* sampledStates(history: PolicyHistory, random: () => number): Generator
     const policySwitch = new PolicySwitch(engine.matrix, written);
     const probes: PolicyProbe[] = [];
     const verdict = (packet: PolicyPacket) => {
-      const said = policySwitch.verdict(packet);
-      if (said !== undefined) probes.push({ packet, verdict: said });
-      return said;
+      const found = policySwitch.verdict(packet);
+      if (found !== undefined) probes.push({ packet, verdict: found });
+      return found;
     };
     const ports = { TCP: some(probedPorts.TCP, 1), UDP: some(probedPorts.UDP, 1), SCTP: some(probedPorts.SCTP, 1) };
     const { differences } = prove(set, engine.matrix, some(probedAddresses, 6), ports, { verdict, every: 1 });

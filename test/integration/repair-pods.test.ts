@@ -44,9 +44,9 @@ it.each([
       inPod('link', 'set', 'eth0', 'name', 'other0');
     },
   ],
-])('gets back %s', async (_, harm) => {
+])('gets back %s', async (_, inject) => {
   inPod('address', 'add', '10.99.0.1/32', 'dev', 'eth0');
-  harm();
+  inject();
   expect(await check()).not.toEqual([]);
   node.plane.nodeState.recheck();
   await expect.poll(check, { timeout: 10_000 }).toEqual([]);

@@ -8,11 +8,11 @@ const root = join(import.meta.dirname, '..', '..');
 const fixtures = 'test/fixtures/test-run';
 
 /** Runs misbehaving tests as `npm test -- FILE` does, with shorter timeouts. */
-async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.config.ts'): Promise<Ran & { readonly said: string }> {
+async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.config.ts'): Promise<Ran & { readonly output: string }> {
   const words = ['build/test.mjs', '--config', `${fixtures}/${config}`, `${file}.fixture.ts`];
   const own = { ...process.env, SEINE_TEST_GRACE_S: '2', SEINE_TEST_SETTLE_S: '2', ...env };
   const ran = await runProgram(process.execPath, words, { cwd: root, env: own, timeoutMs: 50_000 });
-  return { ...ran, said: ran.stdout + ran.stderr };
+  return { ...ran, output: ran.stdout + ran.stderr };
 }
 
 /** Anywhere on the host. */
@@ -23,59 +23,59 @@ async function sleepers(seconds: number): Promise<string> {
 /** Concurrently, because each waits for a timeout. */
 describe.concurrent('a run of tests', () => {
   it('of well-behaved tests ends successfully, without output', async () => {
-    const { code, said } = await run('behaves');
-    expect(code, said).toBe(0);
-    expect(said).not.toContain('left over');
+    const { code, output } = await run('behaves');
+    expect(code, output).toBe(0);
+    expect(output).not.toContain('left over');
   });
 
   it('ends remains of a test that timed out, and blames its file', async () => {
-    const { code, said } = await run('times-out');
+    const { code, output } = await run('times-out');
     expect(code).toBe(1);
-    expect(said).toMatch(/the tests of this file left processes, which were ended:\s+\d+: sleep 7101/);
-    expect(said).not.toContain('left over');
-    expect(said).toMatch(/What failed:\n {2}times-out\.fixture\.ts > .*: Test timed out in 2000ms/);
+    expect(output).toMatch(/the tests of this file left processes, which were ended:\s+\d+: sleep 7101/);
+    expect(output).not.toContain('left over');
+    expect(output).toMatch(/What failed:\n {2}times-out\.fixture\.ts > .*: Test timed out in 2000ms/);
     expect(await sleepers(7101)).toBe('');
   });
 
   it('ends a test that waits for a child and cannot time out, and names it', async () => {
-    const { code, said } = await run('blocks');
+    const { code, output } = await run('blocks');
     expect(code).toBe(1);
-    expect(said).toMatch(/no test has ended for \d+ s, .*running:\s+blocks\.fixture\.ts/);
-    expect(said).toMatch(/left over and ended: process \d+: sleep 7102/);
+    expect(output).toMatch(/no test has ended for \d+ s, .*running:\s+blocks\.fixture\.ts/);
+    expect(output).toMatch(/left over and ended: process \d+: sleep 7102/);
     expect(await sleepers(7102)).toBe('');
   });
 
   it('fails by an uncaught error, and names its file', async () => {
-    const { code, said } = await run('uncaught');
+    const { code, output } = await run('uncaught');
     expect(code).toBe(1);
-    expect(said).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: it is not awaited/);
+    expect(output).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: it is not awaited/);
   });
 
   it('ends an orphan without a mark', async () => {
-    const { code, said } = await run('orphan');
+    const { code, output } = await run('orphan');
     expect(code).toBe(1);
-    expect(said).toMatch(/left over and ended: process \d+: sleep 7103/);
-    expect(said).toMatch(/What failed:\n {2}left over and ended: process \d+: sleep 7103/);
+    expect(output).toMatch(/left over and ended: process \d+: sleep 7103/);
+    expect(output).toMatch(/What failed:\n {2}left over and ended: process \d+: sleep 7103/);
     expect(await sleepers(7103)).toBe('');
   });
 
   it('removes a network namespace, and names its file', async () => {
-    const { code, said } = await run('namespace');
+    const { code, output } = await run('namespace');
     expect(code).toBe(1);
-    expect(said).toMatch(/left over and removed: network namespace seine-t-left, first seen while namespace\.fixture\.ts ran/);
+    expect(output).toMatch(/left over and removed: network namespace seine-t-left, first seen while namespace\.fixture\.ts ran/);
     expect((await runProgram('ip', ['netns', 'list'])).stdout).not.toContain('seine-t-left');
   });
 
   it('ends vitest if it does not end itself', async () => {
-    const { code, said } = await run('stays', {}, 'stays.config.ts');
+    const { code, output } = await run('stays', {}, 'stays.config.ts');
     expect(code).toBe(1);
-    expect(said).toContain('all tests are over, and vitest is still there 2 s later');
+    expect(output).toContain('all tests are over, and vitest is still there 2 s later');
   });
 
   it('has an end even while tests continue', async () => {
-    const { code, said } = await run('blocks', { SEINE_TEST_DEADLINE_S: '2', SEINE_TEST_GRACE_S: '60', SEINE_TEST_SLEEP: '7104' });
+    const { code, output } = await run('blocks', { SEINE_TEST_DEADLINE_S: '2', SEINE_TEST_GRACE_S: '60', SEINE_TEST_SLEEP: '7104' });
     expect(code).toBe(1);
-    expect(said).toContain('the run has taken more than 2 s');
+    expect(output).toContain('the run has taken more than 2 s');
   });
 });
 

@@ -13,7 +13,7 @@ const patience = { timeout: 20_000 };
 /** INIT from 10.0.0.1:4000 to 10.0.0.2:80, and one to port 82 with a wrong checksum. */
 const init =
   '02000000000202000000000108004500003400010000408466430a0000010a0000020fa0005000000000dba8df1d0100001400000007000100000001000100000001';
-const harmed =
+const damagedLookup =
   '02000000000202000000000108004500003400010000408466430a0000010a0000020fa2005200000000000000000100001400000007000100000001000100000001';
 
 let ovs: TestSwitch;
@@ -74,7 +74,7 @@ it.each(['nat(dst=10.0.0.2:80)', 'nat(src=0.0.0.0)', 'nat(src=10.0.0.1)'])(
 it('sees the ports of SCTP, or treats all of two addresses as one connection', async () => {
   flow('table=0,sctp,actions=ct(zone=1,table=1)');
   flow('table=1,priority=10,sctp,ct_state=+new,actions=ct(commit,zone=1)');
-  send(1, harmed);
+  send(1, damagedLookup);
   send(1, init);
   const ports = gives?.knowsSctp === false ? 'sport=0,dport=0' : 'sport=4000,dport=80';
   await expect.poll(tracked, patience).toContain(`sctp,orig=(src=10.0.0.1,dst=10.0.0.2,${ports})`);

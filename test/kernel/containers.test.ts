@@ -92,18 +92,18 @@ function named(daemonSets: readonly DaemonSet[], name: string): DaemonSet {
 }
 
 async function ready(): Promise<void> {
-  let said = '';
+  let output = '';
   const asks = async () => {
     try {
       await agent.probe('agent', 'readinessProbe', signal);
       return true;
     } catch (thrown) {
-      said = String(thrown);
+      output = String(thrown);
       return false;
     }
   };
   const ends = () => [agent.logs('agent'), ovs.logs('ovs')].map((log) => log.trim().split('\n').slice(-8).join('\n'));
-  await until(asks, patienceMs, () => `the agent is not ready: ${said}\nagent:\n${ends()[0]}\novs:\n${ends()[1]}`);
+  await until(asks, patienceMs, () => `the agent is not ready: ${output}\nagent:\n${ends()[0]}\novs:\n${ends()[1]}`);
 }
 
 /** The kernel's log of denials. */
@@ -144,8 +144,8 @@ it('runs each container in the runtime’s default profile, which is enforced', 
 
 it('has all permissions that it needs: probes and checks find nothing', async () => {
   await ovs.probe('ovs', 'livenessProbe', signal);
-  const said = await agent.exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
-  const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
+  const output = await agent.exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
+  const { findings } = JSON.parse(output) as { readonly findings: readonly Finding[] };
   // Problems of a slow emulated host, while everything is checked at once.
   const ofSlowness = ['api.server', 'clock'];
   expect(findings.filter(({ check, state }) => state !== 'ok' && !ofSlowness.includes(check))).toEqual([]);

@@ -5,7 +5,7 @@ import { table } from '../reliability/table.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { testDatapath } from '../support/test-datapath.ts';
 
-/** Rate that an emulated host can answer in time, on each of eighteen lanes. */
+/** Rate that an emulated host can answer in time, on each of eighteen streams. */
 const hertz = 5;
 const faults = switchFaults.filter(({ name }) => ['vswitchd-gone', 'vswitchd-kill', 'vswitchd-kill-without-agent'].includes(name));
 
@@ -24,7 +24,7 @@ describe('under traffic', () => {
   });
 
   it.each(faults)('$name: known flows continue, no connection breaks', async (fault) => {
-    const context = { random: () => 0.5, rounds: 1, hertz, datapath: testDatapath, say: () => {}, signal: AbortSignal.timeout(580_000) };
+    const context = { random: () => 0.5, rounds: 1, hertz, datapath: testDatapath, print: () => {}, signal: AbortSignal.timeout(580_000) };
     const row = await runFault(fault, lab, context);
     rows.push(row);
     expect(row.problems).toEqual([]);

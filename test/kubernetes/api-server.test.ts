@@ -7,7 +7,7 @@ import { labProgram, packageRoot } from '../../lab/machine/installation.ts';
 import { runAnyway } from '../../lab/machine/process.ts';
 import { Certificates } from '../../lab/real-kubernetes/certificates.ts';
 import { askedByAgents, grantsOf } from './audit.ts';
-import { say as sayOf } from './cluster.ts';
+import { print as printLine } from './cluster.ts';
 import { FollowedSources } from './followed-sources.ts';
 import { LoneControlPlane, signServer } from './lone-control-plane.ts';
 import { ServerGate } from './server-gate.ts';
@@ -20,7 +20,7 @@ import { ServerGate } from './server-gate.ts';
 const version = process.env['SEINE_TEST_CONTROL_PLANE'] ?? '';
 const programs = process.env['SEINE_TEST_CONTROL_PLANE_PROGRAMS'] ?? '';
 /** Other servers run concurrently. */
-const say = (text: string) => sayOf(`${version}: ${text}`);
+const print = (text: string) => printLine(`${version}: ${text}`);
 const limit = AbortSignal.timeout(3_000_000);
 const soon = { timeout: 120_000, interval: 100 };
 const system = ['-n', 'seine-system'] as const;
@@ -35,7 +35,7 @@ beforeAll(async () => {
   plane = await LoneControlPlane.start(limit, programs);
   gate = await ServerGate.open(plane.netns);
   gate.leadTo(plane.port(1));
-  say('the control plane of Kubernetes is up');
+  print('the control plane of Kubernetes is up');
 }, 300_000);
 afterAll(async () => {
   await agent?.close();
@@ -47,8 +47,8 @@ describe('the manifest', () => {
   it('is accepted without a warning', { timeout: 180_000 }, async () => {
     const options = '--api-server https://192.0.2.1:6443 --agent-image localhost/seine/agent:test --ovs-image localhost/seine/ovs:test';
     await plane.type(`npm run render -- ${options} -o ${plane.dir}/seine.yaml`, [], limit);
-    const said = await plane.type('kubectl apply --server-side --validate=strict -f seine.yaml 2>&1', [], limit);
-    expect(said).not.toMatch(/warning/i);
+    const output = await plane.type('kubectl apply --server-side --validate=strict -f seine.yaml 2>&1', [], limit);
+    expect(output).not.toMatch(/warning/i);
     const warnings =
       'jsonpath={range .items[*]}{.metadata.name} {.status.observedGeneration} {.status.typeChecking.expressionWarnings}{"\\n"}{end}';
     const policies = ['get', 'validatingadmissionpolicies', '-l', 'app.kubernetes.io/part-of=seine', '-o', warnings];
@@ -159,7 +159,7 @@ describe('three API servers', () => {
     const lagMs = 30_000;
     const fromMs = performance.now();
     await expect.poll(() => performance.now() - fromMs, { timeout: 2 * lagMs }).toBeGreaterThan(lagMs);
-    say(`led to one that lags for ${lagMs / 1_000} s: ${agent.behind.join('; ') || 'in step'}`);
+    print(`led to one that lags for ${lagMs / 1_000} s: ${agent.behind.join('; ') || 'in step'}`);
     expect([agent.services.includes(unseen), agent.takeLost()]).toEqual([true, []]);
     await plane.meet(limit);
     await makeService();
@@ -214,8 +214,8 @@ it('passes the demo on its own nodes', { timeout: 900_000 }, async () => {
     const { checks } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '{}') as {
       readonly checks?: readonly { name: string; ok: boolean }[];
     };
-    if (!checks?.every(({ ok }) => ok)) say(stderr);
-    say(`${checks?.length ?? 0} checks of the demo`);
+    if (!checks?.every(({ ok }) => ok)) print(stderr);
+    print(`${checks?.length ?? 0} checks of the demo`);
     expect(checks?.filter(({ ok }) => !ok)).toEqual([]);
     expect(checks?.length).toBeGreaterThan(30);
   } finally {

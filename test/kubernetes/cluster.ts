@@ -11,7 +11,7 @@ import { testPodInterface } from '../support/test-datapath.ts';
 const startedMs = performance.now();
 
 /** Prints a line of progress, with the seconds since the run began. */
-export function say(text: string): void {
+export function print(text: string): void {
   console.log(`${((performance.now() - startedMs) / 1_000).toFixed(0).padStart(5)} s  ${text}`);
 }
 
@@ -62,7 +62,7 @@ export class RealCluster {
   }
 
   static async down(dir: string, signal: AbortSignal): Promise<void> {
-    say((await lab(dir, ['down'], signal)).trim());
+    print((await lab(dir, ['down'], signal)).trim());
   }
 
   get nodes(): readonly string[] {
@@ -94,14 +94,14 @@ export class RealCluster {
 
   /** Runs a line of a page as an administrator would: in a shell, in the working folder. `npm run` finds the checkout. */
   async type(command: string): Promise<string> {
-    say(`$ ${command}`);
+    print(`$ ${command}`);
     const line = command.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
     return await this.#run('sh', ['-ec', `cd ${this.folder}; ${line}`]);
   }
 
   /** Runs several lines of a page in one shell, which ends at the first failure. @param shown line that is printed as progress */
   async typeAll(script: string, shown: string): Promise<string> {
-    for (const line of shown.split('\n')) say(`$ ${line}`);
+    for (const line of shown.split('\n')) print(`$ ${line}`);
     const text = script.replaceAll(/^npm run /gm, `npm --silent --prefix ${packageRoot} run `);
     return await this.#run('bash', ['-ec', `cd ${this.folder}\n${text}`]);
   }

@@ -6,7 +6,7 @@ import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../lab/machine/installation.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { pod, service } from './objects.ts';
 import { commandOf } from './page-commands.ts';
 import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
@@ -32,7 +32,7 @@ let helm = '';
 
 beforeAll(async () => {
   helm = await builtHelm();
-  say('a Kubernetes without a network');
+  print('a Kubernetes without a network');
   cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
 }, 1_500_000);
@@ -97,13 +97,13 @@ async function allIsWell(): Promise<void> {
     patience * 1_000,
     () => 'the Service web does not answer',
   );
-  let said: readonly string[] = [];
+  let output: readonly string[] = [];
   const well = async () => {
-    said = await inAgents('seinectl', 'status');
-    return said.every((text) => text.includes('READY') && text.includes('\nNo problems.\n'));
+    output = await inAgents('seinectl', 'status');
+    return output.every((text) => text.includes('READY') && text.includes('\nNo problems.\n'));
   };
-  await until(well, patience * 1_000, () => said.join('\n'));
-  say('pods of both nodes talk; both agents: READY, no problems');
+  await until(well, patience * 1_000, () => output.join('\n'));
+  print('pods of both nodes talk; both agents: READY, no problems');
 }
 
 /** The lowest level in the agents' logs, which shows their configuration. */

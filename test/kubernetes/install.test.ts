@@ -8,7 +8,7 @@ import { agentImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';
 import { askedByAgents, grantsOf, type Starting } from './audit.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { Installation, page } from './installation.ts';
 import { nodeState } from './node-state.ts';
 import { lookedAt, onlyFrom, pod, probedPods, service } from './objects.ts';
@@ -43,13 +43,13 @@ let before: readonly (readonly [node: string, state: Awaited<ReturnType<typeof n
 const states = async () => await Promise.all(cluster.nodes.map(async (node) => [node, await nodeState(cluster, node)] as const));
 
 beforeAll(async () => {
-  say('a Kubernetes without a network');
+  print('a Kubernetes without a network');
   cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   [first = '', second = ''] = cluster.nodes;
   installation = new Installation(cluster);
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
   before = await states();
-  say('images are on the nodes');
+  print('images are on the nodes');
 }, 1_500_000);
 afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
@@ -82,7 +82,7 @@ it('lets probes of every kind pass, and a pod with one that fails is restarted',
   const fails = { httpGet: { path: '/hostname', port: 8080 }, failureThreshold: 3 };
   await cluster.apply([...probedPods(second), pod({ name: 'fails', app: 'fails', nodeName: second, probe: fails })]);
   await cluster.wait(patience, '--for=condition=Ready', 'pod', '-l', 'app=probed');
-  say('probes by http, tcp, exec and grpc pass');
+  print('probes by http, tcp, exec and grpc pass');
   const restarts = (label: string) =>
     cluster.kubectl('get', 'pods', '-l', label, '-o', 'jsonpath={.items[*].status.containerStatuses[*].restartCount}');
   await expect.poll(async () => Number(await restarts('app=fails')), { timeout: 180_000, interval: 1_000 }).toBeGreaterThan(0);
@@ -251,7 +251,7 @@ it('is scraped by a Prometheus that is configured as on that page, and evaluates
     );
     const series = await Promise.all(expressions().map(async ({ where, expr }) => [where, (await prometheus.query(expr)).length] as const));
     const empty = series.filter(([where, count]) => where.startsWith('panel ') && count === 0).map(([where]) => where);
-    say(`${series.length} expressions of alerts and panels; without a series: ${empty.join(', ') || 'none'}`);
+    print(`${series.length} expressions of alerts and panels; without a series: ${empty.join(', ') || 'none'}`);
     const paused = async () => (await prometheus.rules()).find(({ name }) => name === 'SeineRepairPaused')?.state;
     await expect.poll(paused, pollMs).toBe('inactive');
     const agent = await cluster.podOf('seine-agent', first);
@@ -318,7 +318,7 @@ it('lets a node be drained, deleted, and rejoin with its name and pod network', 
   const podCIDRs = JSON.parse(await cluster.kubectl('get', 'node', second, '-o', 'jsonpath={.spec.podCIDRs}')) as string[];
   await cluster.lab('kubelet', second, 'stop');
   await cluster.kubectl('delete', 'node', second);
-  say(`${second} is gone`);
+  print(`${second} is gone`);
   await cluster.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name: second }, spec: { podCIDRs, podCIDR: podCIDRs[0] } }]);
   await cluster.lab('kubelet', second, 'start');
   await untilWhole();
@@ -344,7 +344,7 @@ it('leaves nothing when it is uninstalled by the page', async () => {
   for (const command of commandsOf(uninstall, 'Uninstalling')) {
     if (command.startsWith('helm ')) break; // the last are for Helm's users: helm.test.ts
     if (command.startsWith('seinectl ')) continue; // by the DaemonSet, on all nodes
-    if (!command.startsWith('npm run render')) say(await cluster.type(command));
+    if (!command.startsWith('npm run render')) print(await cluster.type(command));
     else await cluster.type(command.replace(/--agent-image \S+/, `--agent-image ${agentImage}`));
   }
   for (const [node, was] of before) await expect.poll(async () => await nodeState(cluster, node), pollMs).toEqual(was);
@@ -353,6 +353,6 @@ it('leaves nothing when it is uninstalled by the page', async () => {
 
 /** Response that a pod gets, or the exit code of curl. */
 async function curl(url: string, from = 'client'): Promise<string> {
-  const said = await cluster.kubectlAnyway('exec', from, '--', 'curl', '-s', '-m', '5', url);
-  return said.trim();
+  const output = await cluster.kubectlAnyway('exec', from, '--', 'curl', '-s', '-m', '5', url);
+  return output.trim();
 }

@@ -1,6 +1,6 @@
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { testPodInterface } from '../support/test-datapath.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { commandOf } from './page-commands.ts';
 
 export const page = 'docs/installation/manifest.md';
@@ -57,9 +57,9 @@ export class Installation {
   /** Waits until nodes and agents are ready, with the patience that is given (s). */
   async untilReady(patience: number): Promise<void> {
     await this.#cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
-    say('nodes are Ready');
+    print('nodes are Ready');
     await this.#cluster.wait(patience, '--for=condition=Ready', 'pod', '-n', 'seine-system', '--all');
-    say('agents are ready');
+    print('agents are ready');
   }
 
   async untilNamesAreServed(patience: number): Promise<void> {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { connectTcpIn } from '../../lab/probe/sockets.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { onlyFrom, pod, service } from './objects.ts';
 import { configureAgents, type KubeProxyMode, RealKubeProxy } from './real-kube-proxy.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
@@ -37,7 +37,7 @@ beforeAll(async () => {
   ]);
   await cluster.wait(180, '--for=condition=Ready', 'pod', '-l', 'app=web');
   await configureAgents(cluster, {});
-  say('agents look for a kube-proxy');
+  print('agents look for a kube-proxy');
 }, 600_000);
 afterAll(async () => {
   await kubeProxy?.stop();

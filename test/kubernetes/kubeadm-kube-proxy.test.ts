@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { until } from '../support/converge-lab.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { recordReplacement, replaceKubeProxy, untilProxyAll } from './kubeadm/kube-proxy.ts';
 import { answersEverywhere, serve, stopServing } from './kubeadm/reachability.ts';
 import { KubeadmScene, type SeineImages } from './kubeadm/scene.ts';
@@ -83,7 +83,7 @@ async function serveLate(): Promise<void> {
     const hostname = async () => await cluster.onNode(first, 'curl', '-gs', '-m', '5', target).catch(String);
     await expect.poll(hostname, { timeout: patienceMs }).toBe('late');
   }
-  say('a pod and a Service are new, and the first node reaches them, without the first API server');
+  print('a pod and a Service are new, and the first node reaches them, without the first API server');
 }
 
 it('serves, and both nodes follow changes, while the first API server is away', { timeout: longMs }, async () => {

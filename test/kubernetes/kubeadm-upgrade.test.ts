@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { packageVersion } from '../../build/release/record.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { KubeadmScene, labValues, type SeineImages } from './kubeadm/scene.ts';
 import { upgradeKubernetes } from './kubeadm/upgrade.ts';
 import { commandOf } from './page-commands.ts';
@@ -70,7 +70,7 @@ it('creates a cluster of the version before, with the last release of Seine from
   await untilRuns(last);
   traffic = new TrafficCourse(cluster);
   await traffic.prepare();
-  say(`Kubernetes ${scene.programs.before.version}, Seine ${last.name}`);
+  print(`Kubernetes ${scene.programs.before.version}, Seine ${last.name}`);
 });
 
 it('upgrades Seine with kubectl apply and goes back, without loss', { timeout: longMs }, async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { otherConfiguration, unreachableRegistry, wrongDigest } from './kubeadm/bad-input.ts';
 import { answersEverywhere, serve, stopServing } from './kubeadm/reachability.ts';
 import { emptyAfterReset, uninstallByChart, uninstallByManifest } from './kubeadm/removal.ts';
@@ -42,7 +42,7 @@ async function areAsBefore(): Promise<void> {
 it('creates a dual-stack cluster without kube-proxy and joins workers', async () => {
   before = new Map(await Promise.all(cluster.nodes.map(async (node) => [node, await stateOf(node)] as const)));
   initialisedMs = await scene.create(scene.programs.current);
-  say(`both workers joined ${Math.round(performance.now() - initialisedMs)} ms after kubeadm init`);
+  print(`both workers joined ${Math.round(performance.now() - initialisedMs)} ms after kubeadm init`);
   expect(await cluster.kubectlAnyway('-n', 'kube-system', 'get', 'daemonset', 'kube-proxy')).toContain('not found');
   expect(await cluster.kubectl('get', 'nodes', '-o', 'name')).toBe('node/node-1\nnode/node-2\nnode/node-3\n');
 });
@@ -51,7 +51,7 @@ it('is installed from the manifest, whose images containerd pulls by digest', as
   const startedMs = performance.now();
   await scene.installManifest(images);
   const readyMs = performance.now();
-  say(
+  print(
     `nodes are Ready ${Math.round(readyMs - initialisedMs)} ms after kubeadm init, ${Math.round(readyMs - startedMs)} ms after the manifest was rendered`,
   );
   expect(await scene.check()).toContain('No problems.');

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { runIn } from '../../lab/machine/netns.ts';
 import { until } from '../support/converge-lab.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 
 const port = 10_256;
 const patienceMs = 120_000;
@@ -47,7 +47,7 @@ export class NodeHealth {
     expect(await this.until(503)).toEqual({ healthz: 503, livez: 200, nodeEligible: false });
     await this.#cluster.kubectl('taint', 'node', this.#node, `${leavingTaint}-`);
     expect(await this.until(200)).toEqual({ healthz: 200, livez: 200, nodeEligible: true });
-    say('503 while the autoscaler is about to delete the node');
+    print('503 while the autoscaler is about to delete the node');
   }
 
   /** The node's own bridge has its address here, so the check runs inside the node. */
@@ -65,7 +65,7 @@ export class NodeHealth {
     await until(seen, patienceMs, () => `503 is expected without OVS, got ${[...codes].join(', ')}`);
     await deleting;
     await this.until(200);
-    say('503 while its switch is away');
+    print('503 while its switch is away');
   }
 
   /** Deleted but kept by a finalizer, then deleted, then recreated. */
@@ -81,7 +81,7 @@ export class NodeHealth {
     await finalizers([]);
     await this.#cluster.wait(patienceMs / 1_000, '--for=delete', `node/${this.#node}`);
     expect(await this.asked()).toEqual({ healthz: 503, livez: 200, nodeEligible: false });
-    say('503 while the node is being deleted, and once it is gone');
+    print('503 while the node is being deleted, and once it is gone');
     const metadata = { name: this.#node };
     await this.#cluster.apply([{ apiVersion: 'v1', kind: 'Node', metadata, spec: { podCIDRs, podCIDR: podCIDRs[0] } }]);
     await this.#cluster.lab('kubelet', this.#node, 'start');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { labProgram, packageRoot } from '../../lab/machine/installation.ts';
 import { runtimeSocket } from '../../lab/real-kubernetes/node-files.ts';
 import { callsOf } from '../support/page-calls.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { type ShellBlock, shellBlocks } from './page-blocks.ts';
 import { triedPages } from './tried-pages.ts';
 
@@ -70,7 +70,7 @@ export class Pages {
   }
 
   async #runBlock(page: string, { heading, text }: ShellBlock): Promise<void> {
-    say(`${page}, “${heading}”`);
+    print(`${page}, “${heading}”`);
     const joined = text.replaceAll('\\\n', ' ');
     const lines = joined.split('\n').map((line) => this.#named(line.startsWith('npm run render') ? this.#wanted.rendered(line) : line));
     await this.#type(lines.join('\n'));
@@ -103,10 +103,10 @@ export class Pages {
   }
 
   async #type(text: string): Promise<void> {
-    const said = await this.#cluster.typeAll(`${await this.#onNode()}\n${text}`, text);
-    const found = [...said.matchAll(/^!! (.*): exit code 1$/gm)].map(([, call = '']) => call);
+    const output = await this.#cluster.typeAll(`${await this.#onNode()}\n${text}`, text);
+    const found = [...output.matchAll(/^!! (.*): exit code 1$/gm)].map(([, call = '']) => call);
     const unexpected = found.filter((call) => !mayFindSomething.some((start) => call.startsWith(start)));
-    if (unexpected.length > 0) throw new Error(`${unexpected.join('; ')}: exit code 1\n${said}`);
+    if (unexpected.length > 0) throw new Error(`${unexpected.join('; ')}: exit code 1\n${output}`);
   }
 
   /** Prefix of a script that defines the programs of a node. Exit code 1 of `seinectl` is a finding: printed, and not an error. */

@@ -1,6 +1,6 @@
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { until } from '../support/converge-lab.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { type DeniedCount, DeniedTraffic, type DeniedWay, deniedPort, type Place } from './denied-traffic.ts';
 import { pod, service } from './objects.ts';
 
@@ -17,9 +17,11 @@ export interface PolicedCount {
   readonly denied: DeniedCount;
 }
 
-/** Datagrams, connections and messages without an answer, by lane; connections that ended. */
-export function losses({ allowed: { lanes, broken } }: PolicedCount): readonly string[] {
-  const losing = lanes.filter(({ lost }) => lost > 0).map(({ name, lost, sent, gapMs }) => `${name}: ${lost} of ${sent}, for ${gapMs} ms`);
+/** Datagrams, connections and messages without an answer, by stream; connections that ended. */
+export function losses({ allowed: { streams, broken } }: PolicedCount): readonly string[] {
+  const losing = streams
+    .filter(({ lost }) => lost > 0)
+    .map(({ name, lost, sent, gapMs }) => `${name}: ${lost} of ${sent}, for ${gapMs} ms`);
   return broken > 0 ? [...losing, `${broken} connections ended`] : losing;
 }
 
@@ -39,7 +41,7 @@ export class PolicedTraffic {
   }
 
   /** Number of established translated connections: one for each address of a Service, and each path to its node port. */
-  get lanesByService(): number {
+  get streamsByService(): number {
     return this.#routes.filter(({ service: isService }) => isService).flatMap(({ addresses }) => addresses).length;
   }
 
@@ -114,7 +116,7 @@ export class PolicedTraffic {
     await this.#cluster.apply(await this.#policies());
     const silent = async () => Object.keys((await this.#denial(1_000)).arrived).length === 0;
     await until(silent, patienceMs, () => 'the policies deny nothing');
-    say('what policies deny passed before, and does not now');
+    print('what policies deny passed before, and does not now');
   }
 
   async #denial(forMs: number): Promise<DeniedCount> {
@@ -144,7 +146,7 @@ export class PolicedTraffic {
     ];
   }
 
-  /** Changes something under traffic, until every lane has answers again. @param change resolves when it is done */
+  /** Changes something under traffic, until every stream has answers again. @param change resolves when it is done */
   async during(name: string, change: () => Promise<void>): Promise<PolicedCount> {
     const traffic = await Traffic.start(this.#servers, this.#routes, rates);
     const denied = await DeniedTraffic.start(this.#others, this.#denied, deniedHertz);
@@ -171,11 +173,11 @@ function report(name: string, counted: PolicedCount): void {
   const { allowed, denied } = counted;
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
   const kinds = (['udp', 'connect', 'talk'] as const).map((kind) => {
-    const lanes = allowed.lanes.filter((lane) => lane.kind === kind);
-    const most = Math.max(0, ...lanes.map(({ gapMs }) => gapMs));
-    return `${kind} ${sum(lanes.map(({ lost }) => lost))} of ${sum(lanes.map(({ sent }) => sent))} lost, longest gap ${most} ms`;
+    const streams = allowed.streams.filter((stream) => stream.kind === kind);
+    const most = Math.max(0, ...streams.map(({ gapMs }) => gapMs));
+    return `${kind} ${sum(streams.map(({ lost }) => lost))} of ${sum(streams.map(({ sent }) => sent))} lost, longest gap ${most} ms`;
   });
   const passed = sum(Object.values(denied.arrived));
-  say(`${name}: ${kinds.join('; ')}; ${allowed.broken} connections ended; of ${denied.sent} denied ${passed} passed`);
-  for (const each of losses(counted)) say(`  ${each}`);
+  print(`${name}: ${kinds.join('; ')}; ${allowed.broken} connections ended; of ${denied.sent} denied ${passed} passed`);
+  for (const each of losses(counted)) print(`  ${each}`);
 }

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { until } from '../support/converge-lab.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 
 const system = ['-n', 'seine-system'] as const;
 const agents = 'daemonset/seine-agent';
@@ -69,7 +69,7 @@ export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPo
   expect(others.map(({ ready }) => ready)).toEqual(cluster.nodes.slice(1).map(() => true));
   const [one] = found.filter((pod) => broken(pod));
   if (one === undefined) throw new Error('it is whole again');
-  say(`stopped at ${one.node}: ${one.waits || 'not ready'}; ${before.size - 1} others are ready`);
+  print(`stopped at ${one.node}: ${one.waits || 'not ready'}; ${before.size - 1} others are ready`);
   const { unavailable, updated } = await progress(cluster);
   expect([unavailable, updated]).toEqual([1, 1]);
   return one;
@@ -81,17 +81,17 @@ export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPo
  * @param reason words of it
  */
 export async function stopsBecause(cluster: RealCluster, reason: string): Promise<void> {
-  let said = 'all pods are ready';
+  let output = 'all pods are ready';
   const stuck = async () => {
     const [one, ...more] = (await agentPods(cluster)).filter(({ ready }) => !ready);
-    if (one !== undefined) said = await cluster.kubectlAnyway(...system, 'describe', 'pod', one.name);
-    return more.length === 0 && said.includes(reason);
+    if (one !== undefined) output = await cluster.kubectlAnyway(...system, 'describe', 'pod', one.name);
+    return more.length === 0 && output.includes(reason);
   };
-  await until(stuck, patienceMs, () => said.slice(-4_000));
+  await until(stuck, patienceMs, () => output.slice(-4_000));
   const { unavailable, updated } = await progress(cluster);
   expect([unavailable, updated]).toEqual([1, 1]);
-  say(
-    `stopped at one node: ${said
+  print(
+    `stopped at one node: ${output
       .split('\n')
       .find((line) => line.includes(reason))
       ?.trim()

@@ -15,7 +15,7 @@ import { acceptConfig } from '../../src/agent/config/agent-config.ts';
 import { openKubeSources, runKubeSources, whenInStep } from '../../src/agent/kube-sources.ts';
 import { silentLog } from '../../src/base/log/log.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { type ManyObjects, makeNamespaces, makeNodesAndPods } from './many-objects.ts';
 
 /*
@@ -113,9 +113,9 @@ it('learns of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 }
   );
   const startedMs = performance.now();
   await makeNodesAndPods(api, many, limit);
-  say(`${many.nodes} nodes and ${pods} pods were made in ${Math.round((performance.now() - startedMs) / 1_000)} s`);
+  print(`${many.nodes} nodes and ${pods} pods were made in ${Math.round((performance.now() - startedMs) / 1_000)} s`);
   await expect.poll(known, patient).toBeGreaterThanOrEqual(pods);
-  say(`memory of the agent: ${before.toFixed(0)} MiB before, ${memoryOf(await agentPid()).toFixed(0)} MiB just after`);
+  print(`memory of the agent: ${before.toFixed(0)} MiB before, ${memoryOf(await agentPid()).toFixed(0)} MiB just after`);
 });
 
 it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
@@ -128,13 +128,13 @@ it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
   await expect.poll(known, patient).toBeGreaterThanOrEqual(pods);
   const pid = await agentPid();
   const took = performance.now() - startedMs;
-  say(
+  print(
     `restart: in step after ${(took / 1_000).toFixed(1)} s; ${mib((await bytes()) - sent)} MiB from the API server; ` +
       `${cpuOf(pid).toFixed(1)} s of a processor, the API server ${(cpuOf(serverPid()) - busy).toFixed(1)} s; ${memoryOf(pid).toFixed(0)} MiB`,
   );
   const rest = { sent: await bytes(), own: cpuOf(pid), server: cpuOf(serverPid()), fromMs: performance.now() };
   await expect.poll(() => performance.now() - rest.fromMs, { timeout: 2 * restMs }).toBeGreaterThan(restMs);
-  say(
+  print(
     `at rest for a minute: ${((await bytes()) - rest.sent).toFixed(0)} bytes; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
       `${memoryOf(pid).toFixed(0)} MiB`,
   );
@@ -150,7 +150,7 @@ it(`serves ${restarting} agents that start, ${atOnce} at a time`, { timeout: 1_8
       await Promise.all(
         Array.from({ length: atOnce }, (_, more) => startsOnce(`many-${at + more}`, kubeconfig, join(folder, String(at + more)))),
       );
-    say(
+    print(
       `${restarting} agents, ${atOnce} at a time: in step after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ` +
         `the API server took ${(cpuOf(serverPid()) - busy).toFixed(1)} s of a processor, and has ${memoryOf(serverPid()).toFixed(0)} MiB`,
     );

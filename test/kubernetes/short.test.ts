@@ -5,7 +5,7 @@ import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
 import { run } from '../../lab/machine/process.ts';
 import { netnsPath } from '../../lab/plan/names.ts';
 import { testPodInterface } from '../support/test-datapath.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { Installation } from './installation.ts';
 import { pod } from './objects.ts';
 
@@ -24,11 +24,11 @@ let cluster: RealCluster;
 let installation: Installation;
 
 beforeAll(async () => {
-  say('a Kubernetes without a network');
+  print('a Kubernetes without a network');
   cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families }, limit);
   installation = new Installation(cluster);
   await cluster.importImages(process.env['SEINE_TEST_IMAGES'] ?? 'none: npm run test:kubernetes builds them');
-  say('images are on the nodes');
+  print('images are on the nodes');
 }, 600_000);
 afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
@@ -56,7 +56,7 @@ it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, a
   expect(surprises(results)).toEqual([]);
   expect(failure).toBeUndefined();
   expect(results.length).toBeGreaterThanOrEqual(20);
-  say(`${results.length} of upstream’s tests passed`);
+  print(`${results.length} of upstream’s tests passed`);
 });
 
 /** The first pods of a node have pairs: the plugin creates the namespace of pre-plugged ports after its answer to them. */

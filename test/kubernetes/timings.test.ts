@@ -8,7 +8,7 @@ import { labPaths, nodePaths } from '../../lab/plan/names.ts';
 import { connectTcpIn } from '../../lab/probe/sockets.ts';
 import { runtimeMetrics } from '../../lab/real-kubernetes/node-files.ts';
 import { pause } from '../../src/base/async/pause.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { pod } from './objects.ts';
 import { configureAgents, RealKubeProxy } from './real-kube-proxy.ts';
 
@@ -88,7 +88,7 @@ it('starts pods', { timeout: 1_200_000 }, async () => {
   }
   await useNetwork('seine');
   for (const [network, { readyMs, packetMs, setUpMs }] of Object.entries(figures))
-    say(
+    print(
       `${network}: a pod created until Ready ${spread(readyMs)}, until its first packet ${spread(packetMs)}; SetUpPod, as containerd counts it, ${spread(setUpMs)} (means of turns)`,
     );
   expect(figures.seine.readyMs).toHaveLength(podsEach);
@@ -121,7 +121,7 @@ it('serves Services', { timeout: 1_200_000 }, async () => {
     await kubeProxy.stop();
   }
   for (const [server, { comesMs, goesMs }] of Object.entries(figures))
-    say(
+    print(
       `${server}: a Service created until its first connection ${spread(comesMs)}; its endpoint gone until its last connection ${spread(goesMs)}`,
     );
   expect(figures['kube-proxy'].goesMs).toHaveLength(turns * changesEach);

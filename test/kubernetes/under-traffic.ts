@@ -1,6 +1,6 @@
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { until } from '../support/converge-lab.ts';
-import { type RealCluster, say } from './cluster.ts';
+import { print, type RealCluster } from './cluster.ts';
 import { pod, service } from './objects.ts';
 
 const hertz = 10;
@@ -85,7 +85,7 @@ export class TrafficCourse {
       counted = await traffic.stop();
     }
     const cost = costOf(counted);
-    say(
+    print(
       `${name}: ${cost.udpLost} of ${cost.udpSent} datagrams lost (${cost.udpLostOnNode} on the node), longest gap ${cost.gapMs} ms; ` +
         `${cost.connectsFailed} of ${cost.connects} connects failed; longest stall ${cost.stallMs} ms; ${cost.broken} connections broken`,
     );
@@ -93,8 +93,8 @@ export class TrafficCourse {
   }
 }
 
-function costOf({ lanes, broken }: TrafficCount): Cost {
-  const of = (kind: string) => lanes.filter((lane) => lane.kind === kind);
+function costOf({ streams, broken }: TrafficCount): Cost {
+  const of = (kind: string) => streams.filter((stream) => stream.kind === kind);
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
   const most = (numbers: readonly number[]) => Math.round(Math.max(0, ...numbers));
   const [udp, connect, talk] = [of('udp'), of('connect'), of('talk')];

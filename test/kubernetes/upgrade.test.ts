@@ -6,7 +6,7 @@ import { olderOvsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
-import { RealCluster, say } from './cluster.ts';
+import { print, RealCluster } from './cluster.ts';
 import { NodeHealth } from './node-health.ts';
 import { letRunFirst, processesIn, processesNaming } from './node-processes.ts';
 import { pod } from './objects.ts';
@@ -50,11 +50,11 @@ beforeAll(async () => {
   const [newest, older] = releases();
   if (newest === undefined || older === undefined) throw new Error('there are no two releases');
   [last, beforeLast] = [await releasedVersion(newest), await releasedVersion(older)];
-  say('a Kubernetes without a network');
+  print('a Kubernetes without a network');
   cluster = await RealCluster.up({ dir, nodes: 2, bare: true, families: process.env['SEINE_TEST_FAMILIES'] ?? 'ipv4,ipv6' }, limit);
   [first = '', second = ''] = cluster.nodes;
   await importImages('this', 'last');
-  say('images are on the nodes');
+  print('images are on the nodes');
   putBack = setUrgency(process.pid, urgent);
 }, 2_400_000);
 afterAll(async () => {
@@ -209,7 +209,7 @@ it(
           () => 'no agent is replaced',
         );
         await cluster.lab('apiserver', 'stop');
-        say('the API server is away');
+        print('the API server is away');
         await new Promise((resolve) => setTimeout(resolve, outageMs));
         await cluster.lab('apiserver', 'start');
         expect(await replaced()).toHaveLength(1);
@@ -286,7 +286,7 @@ it(
         const counted = await traffic.during(`Open vSwitch of ${node} to that of ${version.name}`, async () => await replaceOvs(node));
         expect(passedOf(counted)).toEqual([]);
         // Conntrack is empty then: a connection through a Service may reach its other endpoint, and end.
-        expect(counted.allowed.broken).toBeLessThanOrEqual(traffic.lanesByService);
+        expect(counted.allowed.broken).toBeLessThanOrEqual(traffic.streamsByService);
       }
       running = version;
       expect(await ovsImages()).toEqual([running.ovsImage]);

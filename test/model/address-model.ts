@@ -205,27 +205,27 @@ export class AddressModel {
   /** Checks the invariants; called after every action. */
   async check(): Promise<void> {
     const owners = new Map<string, string>();
-    const say = (what: string) => this.faults.push(what);
+    const addFault = (what: string) => this.faults.push(what);
     for (const [container, ips] of this.live)
       for (const ip of ips) {
         const other = owners.get(ip);
-        if (other !== undefined) say(`${ip} is given to ${other} and ${container}`);
+        if (other !== undefined) addFault(`${ip} is given to ${other} and ${container}`);
         owners.set(ip, container);
       }
     const leases = await this.leases();
     const allocated = new Map<string, Lease>();
     for (const lease of leases)
       for (const { ip } of lease.addresses) {
-        if (allocated.has(ip.text)) say(`${ip.text} has two leases`);
+        if (allocated.has(ip.text)) addFault(`${ip.text} has two leases`);
         allocated.set(ip.text, lease);
       }
     for (const [container, ips] of this.links)
       for (const ip of ips) {
         const lease = allocated.get(ip);
-        if (lease === undefined) say(`${ip} is on the interface of ${container}, and free`);
+        if (lease === undefined) addFault(`${ip} is on the interface of ${container}, and free`);
         else if (lease.state === 'allocated' && lease.containerId !== container)
-          say(`${ip} is on the interface of ${container}, and allocated to ${lease.containerId}`);
-        if (this.live.has(container) && lease?.state === 'quarantined') say(`${ip} of ${container}, which is alive, is in quarantine`);
+          addFault(`${ip} is on the interface of ${container}, and allocated to ${lease.containerId}`);
+        if (this.live.has(container) && lease?.state === 'quarantined') addFault(`${ip} of ${container}, which is alive, is in quarantine`);
       }
   }
 

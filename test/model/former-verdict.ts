@@ -48,7 +48,7 @@ const baselineAdminTier = 254;
 const lastBeforeNetworkPolicies = 252;
 
 /** Returns the verdict of all policies about a connection, both of its ends considered. */
-export function judgeFormer(cluster: PolicyObjects, former: FormerPolicies, connection: JudgedConnection): 'allow' | 'deny' {
+export function evaluateFormer(cluster: PolicyObjects, former: FormerPolicies, connection: JudgedConnection): 'allow' | 'deny' {
   const [source, destination] = [whoHas(cluster, connection.from), whoHas(cluster, connection.to)];
   const standard = judge({ ...cluster, clusterNetworkPolicies: [] }, connection);
   const ends: (readonly [End, typeof standard.egress])[] = [];

@@ -36,13 +36,14 @@ interface MetState {
 }
 
 /** Pairs whose verdicts match neither of the policies as a whole. */
-function pairsOfNeither(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
-  return mixtures(verdicts, said, 3);
+function pairsOfNeither(verdicts: Verdicts, verdictsByState: readonly Verdicts[]): readonly string[] {
+  return mixtures(verdicts, verdictsByState, 3);
 }
 
 /** Probes that passed though they are denied before and after. */
-function openings(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
-  const isOpen = (probe: string, verdict: string): boolean => verdict === 'allow' && said.every((each) => each.get(probe) === 'deny');
+function openings(verdicts: Verdicts, verdictsByState: readonly Verdicts[]): readonly string[] {
+  const isOpen = (probe: string, verdict: string): boolean =>
+    verdict === 'allow' && verdictsByState.every((each) => each.get(probe) === 'deny');
   return [...verdicts].flatMap(([probe, verdict]) => (isOpen(probe, verdict) ? probe : []));
 }
 
@@ -53,13 +54,13 @@ class ChangingNode {
   readonly #bridge = new RecordedBridge();
   readonly #node: EditedNode;
   readonly #set: Objects = new Map();
-  readonly #judge: typeof openings;
+  readonly #oracle: typeof openings;
   #states: readonly PolicyMatrix[] = [];
   #met: MetState[] = [];
 
   constructor(batchSize: number, rangeOf?: NumberRanges) {
     this.#node = new EditedNode({ bridge: this.#bridge, batchSize, ...(rangeOf && { rangeOf }) });
-    this.#judge = rangeOf ? openings : pairsOfNeither;
+    this.#oracle = rangeOf ? openings : pairsOfNeither;
   }
 
   async begin(objects: readonly PolicyObject[], signal: AbortSignal): Promise<void> {
@@ -78,13 +79,13 @@ class ChangingNode {
       if ('put' in step) this.#put(step.put);
       else this.#remove(step.remove);
     }
-    return await this.#judged(fault, signal);
+    return await this.#verdicts(fault, signal);
   }
 
   /** Like `change`: pods exchange their labels. */
   async exchange(pairs: ExchangedPairs, fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     for (const each of exchangedLabels(this.#set.values(), provenNode, pairs)) this.#put(each);
-    return await this.#judged(fault, signal);
+    return await this.#verdicts(fault, signal);
   }
 
   /** Peers without a number, in words. */
@@ -97,7 +98,7 @@ class ChangingNode {
     await this.#node.end();
   }
 
-  async #judged(fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
+  async #verdicts(fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     this.#states = [...this.#states, matrixOf(this.#set)];
     if (fault) this.#bridge.failNext(fault);
     await this.#work(signal);
@@ -120,8 +121,8 @@ class ChangingNode {
   }
 
   #wrong(): readonly string[] {
-    const said = this.#states.map((matrix) => saidBy(matrix, this.#states, addresses));
-    const wrong = this.#met.flatMap(({ verdicts }) => this.#judge(verdicts, said));
+    const verdictsByState = this.#states.map((matrix) => saidBy(matrix, this.#states, addresses));
+    const wrong = this.#met.flatMap(({ verdicts }) => this.#oracle(verdicts, verdictsByState));
     between += this.#met.length;
     this.#met = [];
     return wrong;

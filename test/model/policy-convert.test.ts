@@ -10,7 +10,7 @@ import { batches, timeoutOf } from '../support/batches.ts';
 import { crdFaults } from '../support/cluster-policy-limits.ts';
 import { exampleAddresses, exampleCluster, podObject } from '../support/policy-cluster.ts';
 import type { FormerPolicies } from './former-policies.ts';
-import { judgeFormer } from './former-verdict.ts';
+import { evaluateFormer } from './former-verdict.ts';
 import { formerAdmin, formerAntrea, formerOfAllKinds } from './random-former-policies.ts';
 import { policiesWith } from './random-policies.ts';
 
@@ -135,7 +135,7 @@ it.each(kinds)(`%s mean the same after their conversion (SEINE_TEST_SEED=${seed}
         const expected = withoutLosses(former, losses);
         for (let at = 0; at < PACKETS; at++) {
           const packet = connectionAt(first + at * STRIDE);
-          const verdict = judgeFormer(before, expected, packet);
+          const verdict = evaluateFormer(before, expected, packet);
           expect([packet, judge(after, packet).verdict]).toEqual([packet, verdict]);
           if (verdict === 'deny') found.denied++;
         }

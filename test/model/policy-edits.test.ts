@@ -81,8 +81,8 @@ async function between(objects: readonly PolicyObject[], changes: readonly Step[
   };
   const judge = (): void => {
     for (const { verdicts, matrices } of met) {
-      const said = matrices.map((matrix) => saidBy(matrix, matrices, addresses));
-      wrong.push(...mixtures(verdicts, said, 2));
+      const verdictsByState = matrices.map((matrix) => saidBy(matrix, matrices, addresses));
+      wrong.push(...mixtures(verdicts, verdictsByState, 2));
     }
     met = [];
   };

@@ -131,13 +131,13 @@ it.each(kinds)(
         fc.property(histories, (history) => {
           const engine = new PolicyEngine(provenNode);
           const written = new WrittenPolicy(engine);
-          const said = new Map<string, string>();
+          const found = new Map<string, string>();
           live(history, engine, () => {
             written.update();
             for (const [key, value] of written.entries()) {
               if ([38, 82].includes(key.charCodeAt(1))) continue;
-              expect(said.get(key) ?? value).toBe(value);
-              said.set(key, value);
+              expect(found.get(key) ?? value).toBe(value);
+              found.set(key, value);
             }
           });
           expect(written.flows.problems).toEqual([]);

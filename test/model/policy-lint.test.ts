@@ -14,7 +14,7 @@ import { probedAddresses, probedPorts, tieredHistories } from './random-policies
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
 
-type Judged = ReturnType<typeof verdictOfTier>;
+type TierVerdict = ReturnType<typeof verdictOfTier>;
 
 /** Connection at one end. */
 interface Sight {
@@ -70,7 +70,7 @@ function bruteForce(objects: ReachObjects): BruteForce {
     for (const [tier, judged] of tiers) if (judged && (tier === 'Admin' || !(isAdminFinal || isIsolated))) deciding.add(judged.rule);
     for (const [one, other] of equalPairs(policies)) {
       const [a, b] = [one, other].map(
-        (policy): Judged => verdictOfTier({ ...objects, clusterNetworkPolicies: [policy] }, one.spec.tier, connection, end),
+        (policy): TierVerdict => verdictOfTier({ ...objects, clusterNetworkPolicies: [policy] }, one.spec.tier, connection, end),
       );
       const winner = first.get(one.spec.tier)?.rule;
       if (a && b && a.action !== b.action && (winner === a.rule || winner === b.rule)) conflicts.add(pairName(one, other));

@@ -151,7 +151,7 @@ export interface ProofResult {
 export type ProbedPorts = Readonly<Record<'TCP' | 'UDP' | 'SCTP', readonly number[]>>;
 
 /** A further oracle, and its sampling rate. */
-interface ThirdJudge {
+interface ThirdOracle {
   /** Undefined: no such packet reaches its tables. */
   readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
   /** Reports whether a denied packet is shown to the agent, which may answer it; absent: not compared. */
@@ -165,7 +165,7 @@ export function prove(
   matrix: PolicyMatrix,
   addresses: readonly string[],
   ports: ProbedPorts,
-  third?: ThirdJudge,
+  third?: ThirdOracle,
 ): ProofResult {
   let probe = 0;
   const objects = objectsOf(set);

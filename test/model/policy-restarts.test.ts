@@ -152,8 +152,8 @@ class OutlivedBridge {
     const [first] = states;
     if (!first) return;
     const verdicts = verdictsOf(this.#bridge.bytes(), node, first, { matrices: states, addresses });
-    const said = states.map((matrix) => saidBy(matrix, states, addresses));
-    this.#wrong.push(...mixtures(verdicts, said, 3));
+    const verdictsByState = states.map((matrix) => saidBy(matrix, states, addresses));
+    this.#wrong.push(...mixtures(verdicts, verdictsByState, 3));
   }
 }
 

@@ -29,7 +29,7 @@ function isolating(ingress: Spec['ingress'] & {}, podSelector: Spec['podSelector
 }
 
 /** Engine, rows and switch of a node, and the reference's verdict for the same objects. */
-class Judges {
+class Oracles {
   readonly #engine = new PolicyEngine(provenNode);
   readonly #written = new WrittenPolicy(this.#engine);
   readonly #set = new Map<string, PolicyObject>();
@@ -63,8 +63,8 @@ class Judges {
   }
 }
 
-function cluster(parts: Partial<PolicyObjects>): Judges {
-  return new Judges({ nodes, namespaces: [namespaceObject('shop')], pods: [], networkPolicies: [], ...parts });
+function cluster(parts: Partial<PolicyObjects>): Oracles {
+  return new Oracles({ nodes, namespaces: [namespaceObject('shop')], pods: [], networkPolicies: [], ...parts });
 }
 
 const web = podObject('shop/web', ['10.1.0.5']);
@@ -84,8 +84,8 @@ describe.each(inherited)('a name that every object inherits, %s', (name) => {
     [expressions('In', ['function', 'z']), { has: 'deny', lacks: 'deny' }],
   ])('as a label of a peer: %j', (podSelector, { has, lacks }) => {
     const networkPolicies = [policyObject('shop/p', isolating([{ from: [{ podSelector }] }]))];
-    const judges = cluster({ pods: [web, client(labelled(name, 'x')), plain], networkPolicies });
-    expect(judges.judge(['10.2.0.5', '10.2.0.6'])).toEqual({ '10.2.0.5': has, '10.2.0.6': lacks });
+    const oracles = cluster({ pods: [web, client(labelled(name, 'x')), plain], networkPolicies });
+    expect(oracles.judge(['10.2.0.5', '10.2.0.6'])).toEqual({ '10.2.0.5': has, '10.2.0.6': lacks });
   });
 
   it.each([
@@ -94,8 +94,8 @@ describe.each(inherited)('a name that every object inherits, %s', (name) => {
     [expressions('NotIn', ['x']), 'allow'],
   ])('as a label of a selected pod: %j', (podSelector, verdict) => {
     const subject = podObject('shop/web', ['10.1.0.5'], { labels: labelled(name, 'x') });
-    const judges = cluster({ pods: [subject, plain], networkPolicies: [policyObject('shop/p', isolating([], podSelector))] });
-    expect(judges.judge(['10.2.0.6'])).toEqual({ '10.2.0.6': verdict });
+    const oracles = cluster({ pods: [subject, plain], networkPolicies: [policyObject('shop/p', isolating([], podSelector))] });
+    expect(oracles.judge(['10.2.0.6'])).toEqual({ '10.2.0.6': verdict });
   });
 
   it.each([
@@ -112,14 +112,14 @@ describe.each(inherited)('a name that every object inherits, %s', (name) => {
     const containers = [{ ports: [{ name, containerPort: 80 }] }];
     const pods = [web, podObject(`${name}/${name}`, ['10.1.0.6'], { containers }), podObject(`${name}/peer`, ['10.2.0.5'], { node: 'n2' })];
     const spec = isolating([{ from: [{ podSelector: {} }], ports: [{ port: name }] }]);
-    const judges = cluster({
+    const oracles = cluster({
       namespaces: [namespaceObject('shop'), namespaceObject(name)],
       pods,
       networkPolicies: [policyObject(`${name}/${name}`, spec), policyObject('shop/p', isolating([{ ports: [{ port: name }] }]))],
     });
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
     const own = { direction: 'ingress', pod: `${name}/${name}`, protocol: 'TCP', address: '10.2.0.5', masqueraded: false } as const;
-    expect([80, 81].map((port) => judges.switch.verdict({ ...own, port }))).toEqual(['allow', 'deny']);
+    expect([80, 81].map((port) => oracles.switch.verdict({ ...own, port }))).toEqual(['allow', 'deny']);
   });
 });
 
@@ -130,42 +130,42 @@ describe('an address that another pod has by now', () => {
   const nextPod = (node = 'n2') =>
     ({ kind: 'Pod', object: podObject('shop/heir', ['10.2.0.5'], { node, createdAt: '2026-01-02T00:00:00Z' }) }) as const;
   const served = () => {
-    const judges = cluster({ pods: [web, dead().object], networkPolicies: [allowed] });
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'allow' });
-    return judges;
+    const oracles = cluster({ pods: [web, dead().object], networkPolicies: [allowed] });
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'allow' });
+    return oracles;
   };
 
   it('denies traffic to a released pod IP, also after another pod gets it', () => {
-    const judges = served();
-    judges.remove(dead());
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
-    judges.put(nextPod());
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    const oracles = served();
+    oracles.remove(dead());
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    oracles.put(nextPod());
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 
   it("is the younger pod's if the end of the other has not been reported yet, also if the other one is reported again", () => {
-    const judges = served();
-    judges.put(nextPod());
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
-    judges.put(dead());
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
-    judges.remove(dead());
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    const oracles = served();
+    oracles.put(nextPod());
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    oracles.put(dead());
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    oracles.remove(dead());
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 
   it("is not a pod's of a node that does not have the network, however young", () => {
-    const judges = cluster({ pods: [web, nextPod().object], networkPolicies: [allowed] });
-    judges.put({
+    const oracles = cluster({ pods: [web, nextPod().object], networkPolicies: [allowed] });
+    oracles.put({
       ...dead('2026-01-03T00:00:00Z'),
       object: { ...dead('2026-01-03T00:00:00Z').object, spec: { nodeName: 'n3', containers: [] } },
     });
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 
   it.each(['Succeeded', 'Failed'])('belongs to no pod once its pod is %s', (phase) => {
-    const judges = served();
-    judges.put({ kind: 'Pod', object: { ...dead().object, status: { ...dead().object.status, phase } } });
-    expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
+    const oracles = served();
+    oracles.put({ kind: 'Pod', object: { ...dead().object, status: { ...dead().object.status, phase } } });
+    expect(oracles.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 });
 
@@ -173,13 +173,13 @@ it('a pod of the host network has the addresses of its node, and its labels are 
   const selected = policyObject('shop/p', isolating([{ from: [{ podSelector: {} }, { namespaceSelector: {} }] }]));
   const addresses = { '10.2.0.1': 'n2', '192.168.0.2': 'n2', '10.1.0.1': 'n1' };
   const pods = Object.entries(addresses).map(([ip, node], at) => podObject(`shop/host-${at}`, [ip], { node, hostNetwork: true }));
-  const judges = cluster({ pods: [web, ...pods], networkPolicies: [selected] });
-  expect(judges.judge(Object.keys(addresses))).toEqual({ '10.2.0.1': 'deny', '192.168.0.2': 'deny', '10.1.0.1': 'allow' });
+  const oracles = cluster({ pods: [web, ...pods], networkPolicies: [selected] });
+  expect(oracles.judge(Object.keys(addresses))).toEqual({ '10.2.0.1': 'deny', '192.168.0.2': 'deny', '10.1.0.1': 'allow' });
 });
 
 it('a source port opens nothing', () => {
-  const judges = cluster({ pods: [web, client({})], networkPolicies: [policyObject('shop/p', isolating([{ ports: [{ port: 80 }] }]))] });
-  const policed = judges.switch;
+  const oracles = cluster({ pods: [web, client({})], networkPolicies: [policyObject('shop/p', isolating([{ ports: [{ port: 80 }] }]))] });
+  const policed = oracles.switch;
   const ends = [79, 80].map((port) => {
     const packet = { direction: 'ingress', pod: 'shop/web', address: '10.2.0.5', protocol: 'TCP', port, masqueraded: false } as const;
     const arrival = policed.arrivalOf(packet);
@@ -197,28 +197,28 @@ it('a source port opens nothing', () => {
 });
 
 it('a block with a selector of namespaces removes no pod from it, also if both come after the pods', () => {
-  const judges = cluster({ pods: [web, client({})] });
-  expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
+  const oracles = cluster({ pods: [web, client({})] });
+  expect(oracles.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
   const others = { matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] };
   const from = [{ ipBlock: { cidr: '203.0.113.0/24' } }, { namespaceSelector: others }];
-  judges.put({ kind: 'NetworkPolicy', object: policyObject('shop/p', isolating([{ from }])) });
-  expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
+  oracles.put({ kind: 'NetworkPolicy', object: policyObject('shop/p', isolating([{ from }])) });
+  expect(oracles.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
 });
 
 it('the policies of a terminating namespace apply until they and their pods are deleted', () => {
   const deny = policyObject('shop/p', isolating([{ from: [{ namespaceSelector: { matchLabels: { team: 'sre' } } }] }]));
   const namespaces = [namespaceObject('shop'), namespaceObject('ops', { team: 'sre' })];
   const pods = [web, client({}), podObject('ops/admin', ['10.2.0.8'], { node: 'n2' })];
-  const judges = cluster({ namespaces, pods, networkPolicies: [deny] });
+  const oracles = cluster({ namespaces, pods, networkPolicies: [deny] });
   const ending = {
     metadata: { ...namespaceObject('shop').metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
     status: { phase: 'Terminating' },
   };
-  judges.put({ kind: 'Namespace', object: ending });
+  oracles.put({ kind: 'Namespace', object: ending });
   const held = { '10.2.0.5': 'deny', '10.2.0.8': 'allow' };
-  expect(judges.judge(['10.2.0.5', '10.2.0.8'])).toEqual(held);
-  judges.remove({ kind: 'Namespace', object: ending });
-  expect(judges.judge(['10.2.0.5', '10.2.0.8'])).toEqual(held);
-  judges.remove({ kind: 'Namespace', object: namespaceObject('ops') });
-  expect(judges.judge(['10.2.0.5', '10.2.0.8'])).toEqual({ '10.2.0.5': 'deny', '10.2.0.8': 'deny' });
+  expect(oracles.judge(['10.2.0.5', '10.2.0.8'])).toEqual(held);
+  oracles.remove({ kind: 'Namespace', object: ending });
+  expect(oracles.judge(['10.2.0.5', '10.2.0.8'])).toEqual(held);
+  oracles.remove({ kind: 'Namespace', object: namespaceObject('ops') });
+  expect(oracles.judge(['10.2.0.5', '10.2.0.8'])).toEqual({ '10.2.0.5': 'deny', '10.2.0.8': 'deny' });
 });

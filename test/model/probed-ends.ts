@@ -45,8 +45,8 @@ export function verdictsOf(
     const { outcomes } = bytes.decide({ direction, ofPort: node.portOf(pod), own, peer });
     for (const [protocol, all] of Object.entries(probedPorts))
       for (const port of all) {
-        const lane = outcomes.find((each) => each.protocol === protocol && each.first <= (port ?? 0) && each.last >= (port ?? 0));
-        verdicts.set(`${direction} ${pod} ${address} ${protocol} ${port}`, lane?.verdict === 'allow' ? 'allow' : 'deny');
+        const stream = outcomes.find((each) => each.protocol === protocol && each.first <= (port ?? 0) && each.last >= (port ?? 0));
+        verdicts.set(`${direction} ${pod} ${address} ${protocol} ${port}`, stream?.verdict === 'allow' ? 'allow' : 'deny');
       }
   }
   expect(bytes.problems).toEqual([]);

@@ -92,7 +92,7 @@ async function startOvs(env: Readonly<Record<string, string>>): Promise<void> {
   await until(
     () => started.isAlive(),
     patienceMs,
-    () => `Open vSwitch does not answer: ${started.said.join('; ')}`,
+    () => `Open vSwitch does not answer: ${started.output.join('; ')}`,
   );
   for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
 }
@@ -153,7 +153,7 @@ function probing(): { readonly stop: () => Promise<{ readonly asked: number; rea
 interface Replaced {
   /** From the signal to the old one until the new one answered. */
   readonly goneMs: number;
-  /** From then until the first and the last lane were answered again. */
+  /** From then until the first and the last stream were answered again. */
   readonly backMs: { readonly firstMs: number; readonly allMs: number };
   readonly denied: { readonly asked: number; readonly answered: number };
   readonly direct: TrafficCount;
@@ -162,37 +162,37 @@ interface Replaced {
 
 async function replaceUnderTraffic(env: Readonly<Record<string, string>>): Promise<Replaced> {
   const servers = [...['web-1', 'web-2'].map((name) => lab.pod(name)), lab.node(1)];
-  const lanes = [await Traffic.start(servers, direct, hertz)];
-  lanes.push(await Traffic.start([], service, hertz));
+  const streams = [await Traffic.start(servers, direct, hertz)];
+  streams.push(await Traffic.start([], service, hertz));
   const denied = probing();
   const startedMs = performance.now();
-  await untilAnswered(lanes, startedMs);
+  await untilAnswered(streams, startedMs);
   const reportedMs = performance.now();
   await ovs?.stop();
   await startOvs(env);
   const answersMs = performance.now();
-  await untilAnswered(lanes, answersMs);
-  const backs = lanes.map((traffic) => traffic.backAfter(answersMs)).filter((back) => back !== undefined);
+  await untilAnswered(streams, answersMs);
+  const backs = streams.map((traffic) => traffic.backAfter(answersMs)).filter((back) => back !== undefined);
   await lab.untilReady(1, patienceMs);
-  const [counts, refused] = [await Promise.all(lanes.map((traffic) => traffic.stop())), await denied.stop()];
+  const [counts, refused] = [await Promise.all(streams.map((traffic) => traffic.stop())), await denied.stop()];
   const [directCount, serviceCount] = counts;
   if (directCount === undefined || serviceCount === undefined) throw new Error('no counts');
   const backMs = { firstMs: Math.min(...backs.map(({ firstMs }) => firstMs)), allMs: Math.max(...backs.map(({ allMs }) => allMs)) };
   return { goneMs: Math.round(answersMs - reportedMs), backMs, denied: refused, direct: directCount, service: serviceCount };
 }
 
-async function untilAnswered(lanes: readonly Traffic[], afterMs: number): Promise<void> {
+async function untilAnswered(streams: readonly Traffic[], afterMs: number): Promise<void> {
   await until(
-    () => lanes.every((traffic) => traffic.silentSince(afterMs).length === 0),
+    () => streams.every((traffic) => traffic.silentSince(afterMs).length === 0),
     patienceMs,
-    () => `no answer on ${lanes.flatMap((traffic) => traffic.silentSince(afterMs)).join(', ')}`,
+    () => `no answer on ${streams.flatMap((traffic) => traffic.silentSince(afterMs)).join(', ')}`,
   );
 }
 
 function describeRun(to: string, { goneMs, backMs, denied, direct: pods, service: services }: Replaced): string {
-  const of = ({ lanes, broken }: TrafficCount) => {
-    const sum = (pick: (lane: TrafficCount['lanes'][number]) => number) => lanes.reduce((total, lane) => total + pick(lane), 0);
-    const gap = Math.max(...lanes.filter(({ kind }) => kind === 'udp').map(({ gapMs }) => gapMs));
+  const of = ({ streams, broken }: TrafficCount) => {
+    const sum = (pick: (stream: TrafficCount['streams'][number]) => number) => streams.reduce((total, stream) => total + pick(stream), 0);
+    const gap = Math.max(...streams.filter(({ kind }) => kind === 'udp').map(({ gapMs }) => gapMs));
     return `lost ${sum(({ lost }) => lost)} of ${sum(({ sent }) => sent)}, gap ${Math.round(gap)} ms, ${broken} connections ended`;
   };
   const back = `back after ${backMs.firstMs} to ${backMs.allMs} ms`;
@@ -210,7 +210,7 @@ async function goesTo(version: string, env: Readonly<Record<string, string>>): P
   // Connections between pods are tracked again; a Service may give them another endpoint, and then they end.
   expect(replaced.direct.broken).toBe(0);
   expect(replaced.service.broken).toBeLessThanOrEqual(service.flatMap(({ addresses }) => addresses).length);
-  expect(ovs?.said.filter((line) => /damaged|refuses|new one/.test(line))).toEqual([]);
+  expect(ovs?.output.filter((line) => /damaged|refuses|new one/.test(line))).toEqual([]);
   expect(await seinectl('status')).toContain('in sync');
   expect((await seinectl('diff')).trim()).toMatch(/^$|nothing/i);
   return replaced.backMs.allMs <= backWithinMs;

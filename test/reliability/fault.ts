@@ -9,7 +9,7 @@ export interface FaultContext {
   readonly random: () => number;
   /** Number of repetitions of repeatable steps. */
   readonly rounds: number;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -24,7 +24,7 @@ export interface FaultOutcome {
 
 /** Maximum cost of a fault. Absent values are only measured. */
 export interface FaultLimits {
-  /** Lost datagrams, on all lanes together. */
+  /** Lost datagrams, on all streams together. */
   readonly udpLost?: number;
   /** Those of them between pods of one node. */
   readonly udpLostOnTheNode?: number;
@@ -34,7 +34,7 @@ export interface FaultLimits {
   readonly broken?: number;
   /** Datagrams and messages of earlier flows, while something was stopped. */
   readonly cachedLost?: number;
-  /** Time from the moment it could work again to the first answer on any lane, and on all lanes (ms). */
+  /** Time from the moment it could work again to the first answer on any stream, and on all streams (ms). */
   readonly firstBackMs?: number;
   readonly allBackMs?: number;
 }

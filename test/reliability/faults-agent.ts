@@ -33,7 +33,7 @@ async function steady({ lab, rounds }: FaultContext) {
   return { notes: [`${(quietMs * rounds) / 1_000} s: ${wrote}`] };
 }
 
-async function restarts({ lab, rounds, random, say }: FaultContext, verb: 'stop' | 'kill') {
+async function restarts({ lab, rounds, random, print }: FaultContext, verb: 'stop' | 'kill') {
   const ready: number[] = [];
   for (let round = 1; round <= rounds; round++) {
     await sleep(random() * killWithinMs);
@@ -41,7 +41,7 @@ async function restarts({ lab, rounds, random, say }: FaultContext, verb: 'stop'
     await lab.agent(1, 'start');
     // Every third one is killed again immediately, during its start.
     if (verb === 'stop' || round % 3 !== 0) ready.push(await lab.untilReady(1));
-    if (round % 50 === 0) say(`${round} of ${rounds}`);
+    if (round % 50 === 0) print(`${round} of ${rounds}`);
   }
   ready.push(await lab.untilReady(1));
   const { flowOps } = await sent(lab);

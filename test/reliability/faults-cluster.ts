@@ -27,7 +27,7 @@ async function untilFlows(lab: ConvergeLab, address: string, are: 'there' | 'gon
   );
 }
 
-const said = (lab: ConvergeLab, text: string): number => lab.log(1).filter(({ msg }) => msg.startsWith(text)).length;
+const reported = (lab: ConvergeLab, text: string): number => lab.log(1).filter(({ msg }) => msg.startsWith(text)).length;
 const held = 'a list lacks too many objects';
 const released = 'a second list agrees';
 
@@ -52,12 +52,12 @@ async function emptyLists(context: FaultContext) {
   const addresses: string[] = [];
   for (let each = 0; each < manyServices; each++) addresses.push(await startService(context, `many-${each}`));
   for (const address of addresses) await untilFlows(lab, address, 'there');
-  const [before, agreed] = [said(lab, held), said(lab, released)];
+  const [before, agreed] = [reported(lab, held), reported(lab, released)];
   await lab.apiServer('stop');
   forgetHistory(lab.plan);
   await lab.apiServer('start-empty');
   await until(
-    () => said(lab, held) > before,
+    () => reported(lab, held) > before,
     withinMs,
     () => 'no list was doubted',
   );
@@ -66,8 +66,8 @@ async function emptyLists(context: FaultContext) {
   forgetHistory(lab.plan);
   await lab.apiServer('start');
   await lab.untilReady(1);
-  if (said(lab, released) !== agreed) throw new Error('an empty list was believed');
-  return { notes: [`held ${said(lab, held) - before} times; nothing was removed`] };
+  if (reported(lab, released) !== agreed) throw new Error('an empty list was believed');
+  return { notes: [`held ${reported(lab, held) - before} times; nothing was removed`] };
 }
 
 /** Containers of every kind are created, deleted and lost; in the end the node has exactly the live ones. */

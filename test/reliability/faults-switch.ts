@@ -3,7 +3,7 @@ import { askStatus } from '../../lab/up.ts';
 import { until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { type Fault, type FaultContext, type FaultLimits, nothingLost } from './fault.ts';
-import type { LaneKind } from './traffic.ts';
+import type { StreamKind } from './traffic.ts';
 
 /** A userspace data path dies with its daemon, and with it conntrack; the recovery must be quick. */
 const backSoon: FaultLimits = { connectsFailed: 0, firstBackMs: 300, allBackMs: 1_000 };
@@ -48,7 +48,7 @@ async function gone({ lab, traffic }: FaultContext) {
   await backAgain(traffic, healedMs);
   await lab.untilReady(1, 120_000);
   // TCP retransmits lost packets: counted are those answered before OVS returned, of those that had the time.
-  const meanwhile = (kind: LaneKind) => traffic.between(kind, goneMs, backMs - answerMs, backMs);
+  const meanwhile = (kind: StreamKind) => traffic.between(kind, goneMs, backMs - answerMs, backMs);
   const [datagrams, messages, connects] = [meanwhile('udp'), meanwhile('talk'), meanwhile('connect')];
   const said = [
     `of ${datagrams.sent} datagrams ${datagrams.lost} were lost`,

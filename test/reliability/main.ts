@@ -17,15 +17,15 @@ import { table } from './table.ts';
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
 
-  --only    faults whose names begin so; all without it
-  --rounds  how often to repeat what can be repeated (agents killed, things changed by hand; 10 s each of steady
-            state, 20 s without an API server); 3
-  --seed    for the random moments; a new one without it, which is printed
-  --hz      datagrams, new connections and messages a second on each lane; 100
-  --datapath netdev or system: in userspace, or the kernel's, which must have Open vSwitch; netdev
+  --only    only faults whose names begin with this (default: all)
+  --rounds  repetitions of faults that can be repeated (default 3): killed agents, foreign changes, 10 s of steady
+            state, 20 s without an API server
+  --seed    seed of the random times (default: random, printed)
+  --hz      datagrams, new connections and messages per second on each stream (default 100)
+  --datapath netdev (userspace, default) or system (kernel, which needs the openvswitch module)
   --write   write the table to docs/records/faults.md
   --json    rows as JSON, as the last line
-  --list    only say which faults there are
+  --list    list the faults and exit
 `;
 
 const options = {
@@ -51,7 +51,7 @@ async function main(): Promise<number> {
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : positive('seed', values.seed);
   const { datapath } = values;
   if (datapath !== 'netdev' && datapath !== 'system') throw new Error(`--datapath ${datapath}: netdev or system is wanted`);
-  say(`${chosen.length} faults, ${rounds} rounds, seed ${seed}`);
+  print(`${chosen.length} faults, ${rounds} rounds, seed ${seed}`);
   const rows = await runAll(chosen, { rounds, seed, hertz: positive('hz', values.hz), datapath });
   process.stdout.write(`${table(rows)}\n`);
   if (values.write) writeTable(rows, `npm run test:reliability -- --rounds ${rounds} --seed ${seed}`);
@@ -72,10 +72,10 @@ async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<
     for (const [index, fault] of chosen.entries()) {
       // A restarted process is new: other processes of the host must not cause packet loss, nor delay the agent.
       for (const pid of [...(await lab.switchPids()), ...(await lab.agentPids())]) setUrgency(pid, urgent);
-      say(`${index + 1}/${chosen.length} ${fault.name}`);
-      const context = { ...run, random: randomFrom(seed + index), say, signal: AbortSignal.timeout(3_600_000) };
+      print(`${index + 1}/${chosen.length} ${fault.name}`);
+      const context = { ...run, random: randomFrom(seed + index), print: print, signal: AbortSignal.timeout(3_600_000) };
       const row = await runFault(fault, lab, context);
-      for (const problem of row.problems) say(`  ✗ ${problem}`);
+      for (const problem of row.problems) print(`  ✗ ${problem}`);
       rows.push(row);
     }
     return rows;
@@ -118,7 +118,7 @@ function writeTable(rows: readonly FaultRow[], command: string): void {
   writeFileSync(file, `${text.slice(0, from)}${begin}\n\n\`${command}\`\n\n${table(rows)}\n\n${text.slice(to)}`);
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 

@@ -15,7 +15,7 @@ export interface FaultRow {
   readonly udpSent: number;
   readonly udpLost: number;
   readonly udpLostOnTheNode: number;
-  /** Longest time without an answered datagram on any lane (ms). */
+  /** Longest time without an answered datagram on any stream (ms). */
   readonly udpGapMs: number;
   readonly connects: number;
   readonly connectsFailed: number;
@@ -48,8 +48,8 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
 }
 
 /** Input of a run of faults, apart from the lab. */
-export interface FaultRun extends Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'> {
-  /** Datagrams, new connections and messages a second on each lane. */
+export interface FaultRun extends Pick<FaultContext, 'random' | 'rounds' | 'print' | 'signal'> {
+  /** Datagrams, new connections and messages a second on each stream. */
   readonly hertz: number;
   readonly datapath: 'netdev' | 'system';
 }
@@ -99,8 +99,8 @@ async function answered(traffic: Traffic): Promise<void> {
   );
 }
 
-function summary({ name, what }: Fault, { lanes, broken }: TrafficCount) {
-  const of = (kind: string) => lanes.filter((lane) => lane.kind === kind);
+function summary({ name, what }: Fault, { streams, broken }: TrafficCount) {
+  const of = (kind: string) => streams.filter((stream) => stream.kind === kind);
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
   return {
     name,

@@ -8,7 +8,7 @@ const heads = [
   'slowest connect',
   'longest stall',
   'connections broken',
-  'first answer / all lanes back',
+  'first answer / all streams back',
   'Notes',
 ];
 

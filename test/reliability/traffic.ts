@@ -4,7 +4,7 @@ import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts
 import { pause } from '../../src/base/async/pause.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
 import { until } from '../support/converge-lab.ts';
-import { Lane, type LaneCount } from './lane.ts';
+import { type StreamCount, TrafficStream } from './stream.ts';
 
 /** Ports of the servers, TCP and UDP, for direct clients. */
 const directPort = 7777;
@@ -20,7 +20,7 @@ const settleMs = 500;
 const thereWithinMs = 30_000;
 
 /** UDP: datagrams of one socket. connect: new TCP connections. talk: messages on one TCP connection. */
-export type LaneKind = 'udp' | 'connect' | 'talk';
+export type StreamKind = 'udp' | 'connect' | 'talk';
 
 export interface Route {
   readonly name: string;
@@ -40,7 +40,7 @@ export interface Rates {
   readonly connects: number;
 }
 
-/** Source and destination of one lane. */
+/** Source and destination of one stream. */
 interface Way {
   readonly netns: string;
   readonly address: string;
@@ -49,7 +49,7 @@ interface Way {
 
 /** This number of datagrams, new connections and messages a second (100 by default) along each path, in each family. */
 export class Traffic {
-  readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
+  readonly #streams: { readonly kind: StreamKind; readonly stream: TrafficStream }[] = [];
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
   readonly #connecting = new Set<Promise<void>>();
@@ -84,25 +84,25 @@ export class Traffic {
   }
 
   get names(): readonly string[] {
-    return this.#lanes.map(({ lane }) => lane.name);
+    return this.#streams.map(({ stream }) => stream.name);
   }
 
-  /** Lanes without an answer to any packet sent at `afterMs` or later. */
+  /** Streams without an answer to any packet sent at `afterMs` or later. */
   silentSince(afterMs: number): readonly string[] {
-    return this.#lanes.filter(({ lane }) => lane.answeredSince(afterMs) === undefined).map(({ lane }) => lane.name);
+    return this.#streams.filter(({ stream }) => stream.answeredSince(afterMs) === undefined).map(({ stream }) => stream.name);
   }
 
-  /** Time from a moment until the first lane had its first answer, and the last one (ms); undefined if one had none. */
+  /** Time from a moment until the first stream had its first answer, and the last one (ms); undefined if one had none. */
   backAfter(momentMs: number): { readonly firstMs: number; readonly allMs: number } | undefined {
-    const answered = this.#lanes.map(({ lane }) => lane.answeredSince(momentMs));
+    const answered = this.#streams.map(({ stream }) => stream.answeredSince(momentMs));
     const known = answered.filter((atMs) => atMs !== undefined);
     if (known.length < answered.length) return undefined;
     return { firstMs: Math.round(Math.min(...known) - momentMs), allMs: Math.round(Math.max(...known) - momentMs) };
   }
 
-  /** Number of packets sent from one moment up to another (ms), on all lanes of a kind, that were not answered by a third. */
-  between(kind: LaneKind, fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
-    const counts = this.#lanes.filter((each) => each.kind === kind).map(({ lane }) => lane.between(fromMs, toMs, byMs));
+  /** Number of packets sent from one moment up to another (ms), on all streams of a kind, that were not answered by a third. */
+  between(kind: StreamKind, fromMs: number, toMs: number, byMs: number): Pick<StreamCount, 'sent' | 'lost'> {
+    const counts = this.#streams.filter((each) => each.kind === kind).map(({ stream }) => stream.between(fromMs, toMs, byMs));
     const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
     return { sent: sum(counts.map(({ sent }) => sent)), lost: sum(counts.map(({ lost }) => lost)) };
   }
@@ -111,21 +111,21 @@ export class Traffic {
     this.#stopped.abort();
     await Promise.all([...this.#connecting, new Promise((resolve) => setTimeout(resolve, settleMs))]);
     for (const close of this.#closing) close();
-    const lanes = this.#lanes.map(({ kind, lane }) => ({ kind, name: lane.name, ...lane.count() }));
-    return { lanes, broken: this.#broken };
+    const streams = this.#streams.map(({ kind, stream }) => ({ kind, name: stream.name, ...stream.count() }));
+    return { streams, broken: this.#broken };
   }
 
   async #along(route: string, way: Way): Promise<void> {
     const label = `${route} ${parseIp(way.address).family}`;
-    await this.#datagrams(this.#lane('udp', label), way);
-    this.#connections(this.#lane('connect', label), way);
-    await this.#talk(this.#lane('talk', label), way);
+    await this.#datagrams(this.#stream('udp', label), way);
+    this.#connections(this.#stream('connect', label), way);
+    await this.#talk(this.#stream('talk', label), way);
   }
 
-  #lane(kind: LaneKind, name: string): Lane {
-    const lane = new Lane(`${kind} ${name}`);
-    this.#lanes.push({ kind, lane });
-    return lane;
+  #stream(kind: StreamKind, name: string): TrafficStream {
+    const stream = new TrafficStream(`${kind} ${name}`);
+    this.#streams.push({ kind, stream });
+    return stream;
   }
 
   #every(kind: keyof Rates, work: () => void): void {
@@ -153,7 +153,7 @@ export class Traffic {
     });
   }
 
-  async #datagrams(lane: Lane, { netns, address, port }: Way): Promise<void> {
+  async #datagrams(stream: TrafficStream, { netns, address, port }: Way): Promise<void> {
     const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
     const waiting = new Map<number, () => void>();
     socket.on('message', (message) => waiting.get(message.readUInt32BE(0))?.());
@@ -163,15 +163,15 @@ export class Traffic {
     this.#every('messages', () => {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(++number);
-      waiting.set(number, lane.send());
+      waiting.set(number, stream.send());
       socket.send(message, () => {}); // an error counts as a loss
     });
     this.#closing.push(() => socket.close());
   }
 
-  #connections(lane: Lane, { netns, address, port }: Way): void {
+  #connections(stream: TrafficStream, { netns, address, port }: Way): void {
     this.#every('connects', () => {
-      const answered = lane.send();
+      const answered = stream.send();
       const signal = AbortSignal.timeout(connectWithinMs);
       const connecting = connectTcpIn(netns, address, port, signal)
         .then(
@@ -188,7 +188,7 @@ export class Traffic {
   }
 
   /** Messages on one connection, which TCP retransmits: the duration of an answer counts. */
-  async #talk(lane: Lane, { netns, address, port }: Way): Promise<void> {
+  async #talk(stream: TrafficStream, { netns, address, port }: Way): Promise<void> {
     let socket: Socket | undefined;
     const waiting: (() => void)[] = [];
     const { signal } = this.#stopped;
@@ -213,7 +213,7 @@ export class Traffic {
     await connect();
     this.#every('messages', () => {
       if (socket === undefined) return;
-      waiting.push(lane.send());
+      waiting.push(stream.send());
       socket.write(Buffer.alloc(8));
     });
     this.#closing.push(() => socket?.destroy());
@@ -242,7 +242,7 @@ async function untilThere({ netns, address, port }: Way): Promise<void> {
 }
 
 export interface TrafficCount {
-  readonly lanes: readonly (LaneCount & { readonly kind: LaneKind; readonly name: string })[];
+  readonly streams: readonly (StreamCount & { readonly kind: StreamKind; readonly name: string })[];
   /** TCP connections that ended. */
   readonly broken: number;
 }

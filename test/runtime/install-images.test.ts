@@ -69,13 +69,13 @@ function around(node: number): PodSurroundings {
 }
 
 async function ready(node: number): Promise<void> {
-  let said = '';
+  let output = '';
   const asks = async () => {
     try {
       await agent(node).probe('agent', 'readinessProbe', signal);
       return true;
     } catch (thrown) {
-      said = String(thrown);
+      output = String(thrown);
       return false;
     }
   };
@@ -84,7 +84,7 @@ async function ready(node: number): Promise<void> {
   } catch (thrown) {
     const logs = [await agent(node).logs('agent', signal), await podOf(switches, node).logs('ovs', signal)];
     const ends = logs.map((log) => log.trim().split('\n').slice(-8).join('\n'));
-    throw new Error(`${thrown}: ${said}\nagent:\n${ends[0]}\novs:\n${ends[1]}`);
+    throw new Error(`${thrown}: ${output}\nagent:\n${ends[0]}\novs:\n${ends[1]}`);
   }
 }
 
@@ -248,7 +248,7 @@ async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
   const waits = ['ovs-vsctl', '--timeout=20', 'get', 'Open_vSwitch', '.', 'other_config:flow-restore-wait'];
   const isSet = async () =>
     await ovs.exec('ovs', waits, signal).then(
-      (said) => said === '"true"\n',
+      (output) => output === '"true"\n',
       () => false,
     );
   await until(isSet, patienceMs, () => 'the switch forwards without waiting for its flows');
@@ -256,8 +256,8 @@ async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
 
 /** Expects a finding of `seinectl check` in the agent's container. */
 async function isFound(wanted: string, node: number): Promise<void> {
-  const said = await agent(node).exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
-  const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
+  const output = await agent(node).exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
+  const { findings } = JSON.parse(output) as { readonly findings: readonly Finding[] };
   expect(findings.filter(({ state }) => state !== wanted)).toEqual([]);
   expect(findings.map(({ check }) => check)).toEqual(
     expect.arrayContaining(['cni.config', 'cni.plugins', 'tunnel.reach', 'kernel.settings', 'firewall.pods']),

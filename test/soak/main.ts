@@ -10,16 +10,16 @@ import { Soak } from './soak.ts';
 
 const help = `npm run test:soak -- [--steps N | --minutes N] [--seed N] [--containers N] [--agent FILE] [--json]
 
-  --steps       random ADD, DEL, CHECK, lost containers, changes of Services and kills; 100000
-  --minutes     as many as can be done in that time, instead
-  --seed        does again what an earlier run printed
-  --containers  how many there may be at once; 32
-  --agent       what node runs as the agent; dist/seine-agent.mjs
-  --json        the figures, as the last line
+  --steps       number of random steps: ADD, DEL, CHECK, lost containers, changed Services, kills (default 100000)
+  --minutes     run as many steps as fit into this time, instead
+  --seed        seed of an earlier run, to repeat it (default: random, printed)
+  --containers  maximum number of containers at a time (default 32)
+  --agent       program of the agent (default dist/seine-agent.mjs)
+  --json        print the results as JSON in the last line
 
-Real are: agent, plugin, Open vSwitch (userspace data path, without its cache of exact matches), namespaces, interfaces, journal, API server of the lab. The runtime is
-the lab's, which calls the plugin as libcni does. In the first quarter the daemons and the agent are killed, and later no more: how
-their memory grows is measured then, when nothing was asked of them for half a minute. In the end the node must hold what it held at first.
+Agent, plugin, Open vSwitch (userspace data path without its exact match cache), namespaces, interfaces, journal and the lab's API server are
+real. The lab's runtime calls the plugin as libcni does. Daemons and agent are killed in the first quarter only; afterwards the growth of
+their memory is measured, each time after half a minute without requests. At the end the node must have the same state as at the start.
 `;
 
 const stepsUsual = '100000';
@@ -43,21 +43,21 @@ async function main(): Promise<number> {
   const steps = values.steps === undefined && values.minutes !== undefined ? Infinity : wholeNumber('steps', values.steps ?? stepsUsual);
   const containers = wholeNumber('containers', values.containers);
   const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : wholeNumber('seed', values.seed);
-  const say = (line: string): void => void process.stderr.write(`${line}\n`);
-  say(
+  const print = (line: string): void => void process.stderr.write(`${line}\n`);
+  print(
     `${values.steps ?? (values.minutes === undefined ? stepsUsual : `${minutes} minutes of`)} steps, ${containers} containers, seed ${seed}`,
   );
   const startedMs = performance.now();
   const lab = await ConvergeLab.start(1, values.agent);
   try {
     const runtime = await CrashRuntime.start(lab, containers, new AbortController().signal);
-    const outcome = await new Soak({ lab, runtime, agent: values.agent, steps, minutes, random: generator(seed), say }).run();
-    say(JSON.stringify({ ...runtime.counts, services: outcome.services, faults: outcome.faults }));
+    const outcome = await new Soak({ lab, runtime, agent: values.agent, steps, minutes, random: generator(seed), print }).run();
+    print(JSON.stringify({ ...runtime.counts, services: outcome.services, faults: outcome.faults }));
     for (const [what, { perHour, within, blocks }] of Object.entries(outcome.slopes))
-      say(`memory of ${what}: ${perHour.toFixed(2)} ± ${within.toFixed(2)} MiB an hour (95 %, ${blocks} means)`);
-    for (const problem of outcome.problems) say(`! ${problem}`);
+      print(`memory of ${what}: ${perHour.toFixed(2)} ± ${within.toFixed(2)} MiB an hour (95 %, ${blocks} means)`);
+    for (const problem of outcome.problems) print(`! ${problem}`);
     const took = ((performance.now() - startedMs) / 60_000).toFixed(1);
-    say(
+    print(
       `${outcome.problems.length === 0 ? 'held' : 'FAILED'}: ${outcome.steps} steps, ${outcome.agentKills} kills of the agent, ${took} minutes`,
     );
     if (values.json) process.stdout.write(`${JSON.stringify({ seed, ...outcome })}\n`);

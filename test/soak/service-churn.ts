@@ -117,7 +117,7 @@ export class ServiceChurn {
   }
 
   /**
-   * @returns undefined if the API server is away, or rejects the change: another lane has deleted the object, or it was created before its
+   * @returns undefined if the API server is away, or rejects the change: another stream has deleted the object, or it was created before its
    * answer was lost
    */
   async #try(method: Method, path: string, body?: unknown): Promise<unknown> {

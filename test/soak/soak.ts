@@ -30,7 +30,7 @@ const restMs = 30_000;
 const withoutDeadFlows = 'other_config:emc-insert-inv-prob=0';
 /** Maximum slope in MiB per hour. A slope is above it if the whole 95 % interval is. */
 const slopeMost = 1;
-const lanes = 8;
+const streams = 8;
 /** Frequencies per thousand steps. */
 const share = { add: 480, remove: 370, check: 35, lose: 25, killPlugins: 15, service: 45, ask: 30 } as const;
 /** Frequency per thousand steps of a violent round. */
@@ -50,7 +50,7 @@ export interface SoakOptions {
   /** or of minutes, whichever comes first. */
   readonly minutes: number;
   readonly random: () => number;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 const watched = ['agent', 'vswitchd', 'database'] as const;
@@ -139,22 +139,22 @@ export class Soak {
   async #round(count: number, isViolent: boolean): Promise<void> {
     const { lab, runtime } = this.#options;
     let left = count;
-    const lane = async (): Promise<void> => {
+    const stream = async (): Promise<void> => {
       while (left-- > 0) await this.#step(isViolent);
     };
-    const during = isViolent ? undefined : this.#harm(gentle);
-    await Promise.all([...Array.from({ length: lanes }, lane), during]);
+    const during = isViolent ? undefined : this.#inject(gentle);
+    await Promise.all([...Array.from({ length: streams }, stream), during]);
     await this.#killing;
     await lab.untilReady(1);
     // While OVS is stopped, runtimes get no answer.
-    await this.#harm(isViolent ? violent : foreign);
+    await this.#inject(isViolent ? violent : foreign);
     await lab.untilReady(1);
     // The runtime calls GC alone.
     await runtime.collectGarbage();
   }
 
   /** Injects the next of these, in turn. */
-  async #harm(faults: typeof gentle): Promise<void> {
+  async #inject(faults: typeof gentle): Promise<void> {
     const names = Object.keys(faults);
     const name = names[this.#rounds.length % names.length] ?? '';
     this.#faults[name] = (this.#faults[name] ?? 0) + 1;
@@ -193,7 +193,7 @@ export class Soak {
   }
 
   async #inspect(done: number): Promise<void> {
-    const { runtime, say, steps } = this.#options;
+    const { runtime, print, steps } = this.#options;
     await this.#expectNothingLeaked();
     await runtime.checkAll();
     this.#problems.push(...runtime.faults.splice(0));
@@ -201,7 +201,7 @@ export class Soak {
     this.#rounds.push(figures);
     const { agent, vswitchd } = figures;
     const counts = `${runtime.counts.added} added, ${runtime.counts.removed} removed, ${runtime.counts.lost} lost, ${this.#kills} kills`;
-    say(
+    print(
       `${done}${Number.isFinite(steps) ? `/${steps}` : ''}: ${runtime.live.size} live, ${counts}; agent ${agent.descriptors} fds ${agent.rssMib} MiB, ` +
         `vswitchd ${vswitchd.descriptors} fds ${vswitchd.rssMib} MiB; ${this.#pace(done)}`,
     );

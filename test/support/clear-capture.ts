@@ -48,12 +48,12 @@ export class ClearCapture {
       }
     });
     await new Promise<void>((resolve, reject) => {
-      let said = '';
+      let output = '';
       process.stderr.setEncoding('utf8').on('data', (text: string) => {
-        said += text;
-        if (said.includes('listening on')) resolve();
+        output += text;
+        if (output.includes('listening on')) resolve();
       });
-      process.once('exit', () => reject(new Error(`tcpdump: ${said}`)));
+      process.once('exit', () => reject(new Error(`tcpdump: ${output}`)));
     });
   }
 }

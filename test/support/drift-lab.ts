@@ -9,36 +9,36 @@ import { ConvergeLab, until } from './converge-lab.ts';
 import { type HeldStateId, heldStates } from './held-states.ts';
 
 /** A foreign change of the node, and a check with the tools of the system that it is undone. */
-export interface Harm {
+export interface ForeignChange {
   readonly what: string;
   readonly change: () => Promise<unknown>;
   /** The changed state; the same before the change and after the repair, and different meanwhile. Null while it cannot be read. */
-  readonly looked: () => Promise<string | null>;
+  readonly observed: () => Promise<string | null>;
   /** Target in the status that counts it. Absent: Open vSwitch undoes it by itself, mostly before the agent has checked. */
   readonly part?: PartName;
   /**
    * Injection without an agent, whose start is expensive: together with the others of its list unless it removes their
    * targets.
    */
-  readonly dead?: 'alone' | 'never';
+  readonly whileStopped?: 'alone' | 'never';
 }
 
 /** Time of an agent's start, on a busy host. */
 const startedWithinMs = 90_000;
 
 /** A lab of two nodes for tests that change the first of them, with and without its agent. */
-export class HarmLab {
+export class DriftLab {
   readonly lab: ConvergeLab;
 
   private constructor(lab: ConvergeLab) {
     this.lab = lab;
   }
 
-  static async start(more: readonly DemoManifest[] = []): Promise<HarmLab> {
+  static async start(more: readonly DemoManifest[] = []): Promise<DriftLab> {
     const lab = await ConvergeLab.start(2);
     await lab.startPods(more);
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
-    return new HarmLab(lab);
+    return new DriftLab(lab);
   }
 
   /** Runs a command on the changed node. */
@@ -73,15 +73,15 @@ export class HarmLab {
   }
 
   /** Injects a change while the agent runs: the status must count it, and the state be restored, within the row's time. */
-  async harmAlive(row: HeldStateId, { what, change, looked, part }: Harm): Promise<void> {
-    const before = await looked();
+  async changeWhileRunning(row: HeldStateId, { what, change, observed, part }: ForeignChange): Promise<void> {
+    const before = await observed();
     const counted = await this.#drift(part);
     await change();
     let now: string | null = null;
     let drift = counted;
     const tookMs = await until(
       async () => {
-        [now, drift] = [await looked(), await this.#drift(part)];
+        [now, drift] = [await observed(), await this.#drift(part)];
         return now === before && (part === undefined || drift > counted);
       },
       heldStates[row].withinMs,
@@ -91,27 +91,27 @@ export class HarmLab {
   }
 
   /** Injects changes without an agent: the state must be restored once an agent has started. */
-  async harmDead(row: HeldStateId, harms: readonly Harm[]): Promise<void> {
-    const before = await looks(harms);
+  async changeWhileStopped(row: HeldStateId, foreignChanges: readonly ForeignChange[]): Promise<void> {
+    const before = await observeAll(foreignChanges);
     await this.lab.agent(1, 'kill');
     try {
-      for (const { change } of harms) await change();
-      const harmed = await looks(harms);
-      for (const [index, { what }] of harms.entries()) expect(harmed[index], `${what}: harms`).not.toEqual(before[index]);
+      for (const { change } of foreignChanges) await change();
+      const changed = await observeAll(foreignChanges);
+      for (const [index, { what }] of foreignChanges.entries()) expect(changed[index], `${what}: harms`).not.toEqual(before[index]);
     } finally {
       await this.lab.agent(1, 'start');
       await this.lab.untilReady(1, startedWithinMs);
     }
     const startedMs = performance.now();
-    for (const [index, { what, looked }] of harms.entries()) {
+    for (const [index, { what, observed }] of foreignChanges.entries()) {
       let now: string | null = null;
       await until(
-        async () => (now = await looked()) === before[index],
+        async () => (now = await observed()) === before[index],
         heldStates[row].withinMs,
         () => `${what}: not repaired: ${difference(before[index] ?? null, now)}`,
       );
     }
-    const names = harms.map(({ what }) => what).join(', ');
+    const names = foreignChanges.map(({ what }) => what).join(', ');
     console.log(`${row}, agent dead: ${names}: repaired ${Math.round(performance.now() - startedMs)} ms after READY`);
   }
 
@@ -126,8 +126,8 @@ export class HarmLab {
   }
 }
 
-async function looks(harms: readonly Harm[]): Promise<readonly (string | null)[]> {
-  return await Promise.all(harms.map(({ looked }) => looked()));
+async function observeAll(foreignChanges: readonly ForeignChange[]): Promise<readonly (string | null)[]> {
+  return await Promise.all(foreignChanges.map(({ observed }) => observed()));
 }
 
 /** Lines that are in one of two texts only. */
@@ -140,19 +140,22 @@ function difference(before: string | null, now: string | null): string {
 }
 
 /** Tests that each of these changes to one row of the table is detected and undone. */
-export function harmTests(row: HeldStateId, harmed: () => HarmLab, harms: readonly Harm[]): void {
+export function driftTests(row: HeldStateId, changed: () => DriftLab, foreignChanges: readonly ForeignChange[]): void {
   describe(heldStates[row].state, () => {
-    it.each(harms)('$what, while the agent runs', async (harm) => {
-      await harmed().harmAlive(row, harm);
+    it.each(foreignChanges)('$what, while the agent runs', async (foreignChange) => {
+      await changed().changeWhileRunning(row, foreignChange);
     });
 
-    const together = harms.filter(({ dead }) => dead === undefined);
-    const batches = [together, ...harms.flatMap((harm) => (harm.dead === 'alone' ? [[harm]] : []))].filter(({ length }) => length > 0);
+    const together = foreignChanges.filter(({ whileStopped }) => whileStopped === undefined);
+    const batches = [
+      together,
+      ...foreignChanges.flatMap((foreignChange) => (foreignChange.whileStopped === 'alone' ? [[foreignChange]] : [])),
+    ].filter(({ length }) => length > 0);
     it.each(batches.map((batch) => ({ batch, what: batch.map(({ what }) => what).join('; ') })))(
       '$what, while no agent runs',
       async ({ batch }) => {
-        await harmed().harmDead(row, batch);
-        await harmed().untilReached();
+        await changed().changeWhileStopped(row, batch);
+        await changed().untilReached();
       },
     );
   });

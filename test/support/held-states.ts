@@ -12,7 +12,7 @@ export interface HeldState {
   readonly alerts: readonly string[];
   /**
    * Tests under `test/`, without `.test.ts`, that inject it with and without the agent. The first does so by the row's name, with
-   * `harmTests`, or by these titles.
+   * `driftTests`, or by these titles.
    */
   readonly tests: readonly string[];
   readonly titles?: readonly string[];

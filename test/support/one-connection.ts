@@ -8,28 +8,28 @@ import { connect } from 'node:net';
 import { argv, exit, stdin } from 'node:process';
 
 const [host = '', port = '', localAddress = '', localPort = '', limitMs = '', keep = ''] = argv.slice(2);
-const say = (text: string): void => void process.stdout.write(`${text}\n`);
+const print = (text: string): void => void process.stdout.write(`${text}\n`);
 const begin = performance.now();
 const socket = connect({ host, port: Number(port), localAddress, localPort: Number(localPort) });
 const timer = setTimeout(() => {
-  say(socket.connecting ? 'no connection' : 'no answer');
+  print(socket.connecting ? 'no connection' : 'no answer');
   socket.resetAndDestroy();
   exit();
 }, Number(limitMs));
 socket.on('error', (error) => {
-  say(error.message);
+  print(error.message);
   exit();
 });
 await once(socket, 'data');
 clearTimeout(timer);
-say(`ok ${(performance.now() - begin).toFixed(1)}`);
+print(`ok ${(performance.now() - begin).toFixed(1)}`);
 if (keep === 'keep') {
   socket.removeAllListeners('error').on('error', () => undefined);
   const end = once(socket, 'close').then(() => 'lost');
   await Promise.race([end, once(stdin, 'data')]);
   socket.write('x');
   const late = new Promise<string>((resolve) => void setTimeout(resolve, Number(limitMs), 'lost'));
-  say(await Promise.race([end, late, once(socket, 'data').then(() => 'kept')]));
+  print(await Promise.race([end, late, once(socket, 'data').then(() => 'kept')]));
 }
 socket.resetAndDestroy();
 exit();

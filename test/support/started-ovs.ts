@@ -20,7 +20,7 @@ export interface Place {
 export class StartedOvs {
   readonly #place: Place;
   readonly #process: ChildProcess;
-  #said = '';
+  #output = '';
 
   private constructor(place: Place) {
     this.#place = place;
@@ -30,7 +30,7 @@ export class StartedOvs {
       stdio: ['ignore', 'ignore', 'pipe'],
       detached: true,
     });
-    this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
+    this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#output += text));
   }
 
   static start(place: Place): StartedOvs {
@@ -38,8 +38,8 @@ export class StartedOvs {
   }
 
   /** Output of the script, without the daemons. */
-  get said(): readonly string[] {
-    return this.#said.split('\n').filter((line) => line.startsWith('ovs-start: '));
+  get output(): readonly string[] {
+    return this.#output.split('\n').filter((line) => line.startsWith('ovs-start: '));
   }
 
   get isRunning(): boolean {

@@ -159,8 +159,8 @@ async function replaceUnderTraffic(release: Release): Promise<TrafficCount> {
   if (knowsClusterPolicies) expect(deniedCount.answered).toBe(0);
   const known = textsOf(before);
   const others = [...textsOf(after)].filter((text) => !known.has(text));
-  const sent = count.lanes.reduce((sum, lane) => sum + lane.sent, 0);
-  const lost = count.lanes.reduce((sum, lane) => sum + lane.lost, 0);
+  const sent = count.streams.reduce((sum, stream) => sum + stream.sent, 0);
+  const lost = count.streams.reduce((sum, stream) => sum + stream.lost, 0);
   console.log(
     `to ${release}: ready after ${readyMs} ms, ${after.flows.length} flows, ${others.length} of them new, lost ${lost} of ${sent}, broken ${count.broken}`,
     losses(count),
@@ -203,8 +203,8 @@ function withFormat(journal: string, format: number): string {
   return [`${crc32(json).toString(16).padStart(8, '0')} ${json}`, ...rest].join('\n');
 }
 
-function losses({ lanes, broken }: TrafficCount): readonly string[] {
-  const losing = lanes.filter(({ lost }) => lost > 0).map(({ name, lost, gapMs }) => `${name}: ${lost}, for ${gapMs} ms`);
+function losses({ streams, broken }: TrafficCount): readonly string[] {
+  const losing = streams.filter(({ lost }) => lost > 0).map(({ name, lost, gapMs }) => `${name}: ${lost}, for ${gapMs} ms`);
   return broken > 0 ? [...losing, `${broken} connections`] : losing;
 }
 

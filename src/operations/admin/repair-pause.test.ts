@@ -11,7 +11,7 @@ describe('RepairPause', () => {
     const pause = new RepairPause({
       nodeState: { pauseRepair: () => happened.push('paused'), resumeRepair: () => happened.push('resumed') },
       log: silentLog,
-      tell: (reason) => happened.push(reason),
+      postEvent: (reason) => happened.push(reason),
       now: () => performance.now(),
     });
     return { pause, happened };

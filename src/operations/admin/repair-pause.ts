@@ -8,7 +8,7 @@ interface RepairPauseOptions {
   readonly nodeState: Pick<NodeState, 'pauseRepair' | 'resumeRepair'>;
   readonly log: Log;
   /** Posts an event. */
-  readonly tell: (reason: 'RepairPaused' | 'RepairResumed', message: string) => void;
+  readonly postEvent: (reason: 'RepairPaused' | 'RepairResumed', message: string) => void;
   /** Milliseconds of a monotonic clock. */
   readonly now: () => number;
 }
@@ -35,24 +35,24 @@ export class RepairPause {
 
   /** @param seconds from now, replacing an earlier value; 1 to `pauseSecondsMax` */
   pause(seconds: number): void {
-    const { nodeState: datapath, log, tell, now } = this.#options;
+    const { nodeState: datapath, log, postEvent, now } = this.#options;
     clearTimeout(this.#timer);
     this.#untilMs = now() + seconds * 1_000;
     this.#timer = setTimeout(() => this.resume('the time is over'), seconds * 1_000).unref();
     datapath.pauseRepair();
     log.warn('repair is paused', { seconds });
-    tell('RepairPaused', `Foreign changes to this node's network are not repaired for ${seconds} seconds.`);
+    postEvent('RepairPaused', `Foreign changes to this node's network are not repaired for ${seconds} seconds.`);
   }
 
   /** Has no effect if it was not paused. */
   resume(why: string): void {
-    const { nodeState: datapath, log, tell } = this.#options;
+    const { nodeState: datapath, log, postEvent } = this.#options;
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#untilMs = -Infinity;
     datapath.resumeRepair();
     log.info('repair resumes', { why });
-    tell('RepairResumed', `Foreign changes to this node's network are repaired again: ${why}.`);
+    postEvent('RepairResumed', `Foreign changes to this node's network are repaired again: ${why}.`);
   }
 }

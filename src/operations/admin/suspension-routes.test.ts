@@ -7,7 +7,7 @@ function setUp() {
   const held = new Suspensions({
     file: { read: () => undefined, write: async () => undefined },
     clock: { wallMs: () => 0, bootMs: () => 0, bootId: 'b' },
-    tell: () => undefined,
+    postEvent: () => undefined,
     log: silentLog,
   });
   const pods = new Map(['shop/db', 'shop/web', 'other/x'].map((pod) => [pod, { is: 'free', ingress: [], egress: [] } as const]));

@@ -351,10 +351,10 @@ describe('the journal, read back', () => {
     ['damaged in the middle', (text) => text.replace('"containerId":"a"', '"containerId":"x"')],
     ['of another node', () => '9bc5ac5c {"op":"open"}\n'],
     ['of a newer format', (text) => text.replace(/^.*\n/, '')],
-  ])('is written again if it is %s', async (_, harm) => {
+  ])('is written again if it is %s', async (_, damage) => {
     const { ipam, store } = await open();
     for (const id of ['a', 'b']) await lend(ipam, request(id), never);
-    store.content = Buffer.from(harm(Buffer.from(store.content).toString('utf8')));
+    store.content = Buffer.from(damage(Buffer.from(store.content).toString('utf8')));
     expect(await ipam.checkJournal()).toMatch(/^it (was damaged|does not match|could not be read)/);
     expect(await ipam.checkJournal()).toBeUndefined();
     const again = await open({ store: new MemoryJournalStore(Uint8Array.from(store.content)) });

@@ -28,7 +28,7 @@ function agent(): Suspensions {
       },
     },
     clock: { wallMs: () => clock.wall, bootMs: () => clock.boot, bootId: clock.id },
-    tell: (reason, message, type) => events.push(`${type} ${reason} ${message}`),
+    postEvent: (reason, message, type) => events.push(`${type} ${reason} ${message}`),
     log: silentLog,
   });
 }

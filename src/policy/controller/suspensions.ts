@@ -20,7 +20,7 @@ interface SuspensionsOptions {
     readonly bootId: string;
   };
   /** Reports an event to the cluster. */
-  readonly tell: (reason: 'PolicySuspended' | 'PolicyResumed', message: string, type: 'Normal' | 'Warning') => void;
+  readonly postEvent: (reason: 'PolicySuspended' | 'PolicyResumed', message: string, type: 'Normal' | 'Warning') => void;
   readonly log: Log;
 }
 
@@ -94,7 +94,7 @@ export class Suspensions {
    * @throws SeineError `INVALID_INPUT`
    */
   async suspend(target: SuspendedTarget, asked: { readonly seconds: number; readonly reason: string }): Promise<boolean> {
-    const { clock, tell } = this.#options;
+    const { clock, postEvent } = this.#options;
     check(target, asked);
     if (this.#held.size >= SUSPENSIONS_MAX && !this.#held.has(keyOf(target)))
       throw new SeineError('INVALID_INPUT', `there are ${SUSPENSIONS_MAX} suspensions: end some, or suspend the node`);
@@ -105,7 +105,7 @@ export class Suspensions {
     this.#held.set(keyOf(target), suspension);
     this.#say('policy is suspended', suspension);
     const until = new Date(suspension.untilMs).toISOString();
-    tell('PolicySuspended', `NetworkPolicy does nothing to ${targetText(target)} until ${until}: ${asked.reason}`, 'Warning');
+    postEvent('PolicySuspended', `NetworkPolicy does nothing to ${targetText(target)} until ${until}: ${asked.reason}`, 'Warning');
     this.#changed();
     return await this.#write();
   }
@@ -126,12 +126,12 @@ export class Suspensions {
   }
 
   #end(key: string, why: string): boolean {
-    const { tell, log } = this.#options;
+    const { postEvent, log } = this.#options;
     const ended = this.#held.get(key);
     if (!ended) return false;
     this.#held.delete(key);
     log.info('policy suspension ended', { target: targetText(ended), why });
-    tell('PolicyResumed', `NetworkPolicy is in force again for ${targetText(ended)}: ${why}`, 'Normal');
+    postEvent('PolicyResumed', `NetworkPolicy is in force again for ${targetText(ended)}: ${why}`, 'Normal');
     return true;
   }
 

@@ -45,7 +45,7 @@ export function findingsOf(text: string): NodeFindings {
 type CheckedNode = NodeAnswer<NodeFindings>;
 
 const sum = (rows: readonly CheckedNode[], of: (row: NodeFindings['counts']) => number): string =>
-  String(rows.reduce((total, { said }) => total + of(said.counts), 0));
+  String(rows.reduce((total, { answer }) => total + of(answer.counts), 0));
 
 const columns: readonly TableColumn<readonly CheckedNode[]>[] = [
   { title: 'POOL', of: ([first]) => first?.pod.pool ?? '' },
@@ -70,7 +70,7 @@ const marks = {
 
 /** Findings that are not ok, by check. */
 export function badFindings({ rows }: Answers<NodeFindings>, { paint }: Room): string[] {
-  const found = rows.flatMap(({ pod, said }) => said.findings.map((finding) => ({ node: pod.node, finding })));
+  const found = rows.flatMap(({ pod, answer }) => answer.findings.map((finding) => ({ node: pod.node, finding })));
   return (['problem', 'unknown', 'warning'] as const).flatMap((state) =>
     grouped(
       found.filter(({ finding }) => finding.state === state),

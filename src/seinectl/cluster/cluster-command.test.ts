@@ -238,9 +238,9 @@ it('finds the kubeconfig like kubectl, and reports errors in it', async () => {
     err: 'seinectl: kubeconfig: there is no context nowhere; there are: here, away',
   });
   expect(await asked(join(folder, 'missing'))).toMatchObject({ code: 2, err: expect.stringMatching(/^seinectl: kubeconfig: .*ENOENT/) });
-  const silent = { room: { width: 80, paint: plain }, line: () => undefined, remark: () => undefined };
+  const quiet = { room: { width: 80, paint: plain }, line: () => undefined, remark: () => undefined };
   const options: LookOptions = { namespace: 'seine-system', timeout: 20, parallel: 100, output: 'table' };
-  const withEnv = async (env: Readonly<Record<string, string>>): Promise<number> => await look('status', options, silent, env);
+  const withEnv = async (env: Readonly<Record<string, string>>): Promise<number> => await look('status', options, quiet, env);
   expect(await withEnv({ KUBECONFIG: `${join(folder, 'missing')}:${kubeconfig}` })).toBe(0);
   expect(await withEnv({ HOME: folder })).toBe(2);
 });

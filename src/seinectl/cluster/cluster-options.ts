@@ -79,13 +79,13 @@ function noAgents({ namespace, pool }: ClusterOptions): SeineError {
 /** Number of agents up to which no progress is printed; of more, every tenth is. */
 const FEW = 20;
 
-function progressOf(all: number, terminal: Terminal): (asked: number, silent: number) => void {
+function progressOf(all: number, terminal: Terminal): (asked: number, failures: number) => void {
   let reportedTenths = 0;
-  return (asked, silent) => {
+  return (asked, failures) => {
     const tenths = Math.floor((asked * 10) / all);
     if (all < FEW || tenths === reportedTenths) return;
     reportedTenths = tenths;
-    terminal.remark(`… ${asked} of ${all} queried${silent > 0 ? `, ${silent} did not answer` : ''}`);
+    terminal.remark(`… ${asked} of ${all} queried${failures > 0 ? `, ${failures} did not answer` : ''}`);
   };
 }
 
@@ -93,12 +93,12 @@ function report<T>(question: FleetQuestion<T>, answers: Answers<T>, form: Output
   if (form === 'json' || form === 'yaml') print(terminal, answersJson(answers), form);
   else for (const line of pageOf(question, answers, form === 'wide', terminal.room)) terminal.line(line);
   if (!isComplete(answers)) return exitCodes.unreachable;
-  return answers.rows.every(({ said }) => question.isFine(said)) ? exitCodes.ok : exitCodes.different;
+  return answers.rows.every(({ answer }) => question.isFine(answer)) ? exitCodes.ok : exitCodes.different;
 }
 
 function pageOf<T>(question: FleetQuestion<T>, answers: Answers<T>, wide: boolean, room: Room): string[] {
   const faults = [...question.faults(answers, room), ...gapLines(answers, room)];
-  const fine = isComplete(answers) && answers.rows.every(({ said }) => question.isFine(said)) && question.fine !== '';
+  const fine = isComplete(answers) && answers.rows.every(({ answer }) => question.isFine(answer)) && question.fine !== '';
   const table = question.table(answers, room, wide);
   return [
     headline(answers),

@@ -6,18 +6,18 @@ import { nodesText } from './grouped.ts';
 import type { NodeSummary, PolicySummary } from './node-summary.ts';
 
 const sum = (rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string =>
-  String(rows.reduce((total, { said }) => total + of(said.policy), 0));
+  String(rows.reduce((total, { answer }) => total + of(answer.policy), 0));
 
 /** Agents that follow the API server with different delays see one policy more or less. */
 function range(rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string {
-  const numbers = rows.map(({ said }) => of(said.policy));
+  const numbers = rows.map(({ answer }) => of(answer.policy));
   const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
   return least === most ? String(least) : `${least} to ${most}`;
 }
 
 const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
   { title: 'POOL', of: ([first]) => first?.pod.pool ?? '' },
-  { title: 'MODE', of: ([first]) => first?.said.policy.mode ?? '' },
+  { title: 'MODE', of: ([first]) => first?.answer.policy.mode ?? '' },
   { title: 'NODES', of: (rows) => String(rows.length), align: 'right' },
   { title: 'POLICIES', of: (rows) => range(rows, ({ objects }) => objects), align: 'right' },
   { title: 'ISOLATED PODS', of: (rows) => sum(rows, ({ isolatedPods }) => isolatedPods), align: 'right' },
@@ -28,7 +28,7 @@ const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
 
 /** Table by pool and mode; a line for each node if there is room. */
 export function policyTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
-  return groupTable(columns, rows, ({ pod, said }) => JSON.stringify([pod.pool, said.policy.mode]), room, wide);
+  return groupTable(columns, rows, ({ pod, answer }) => JSON.stringify([pod.pool, answer.policy.mode]), room, wide);
 }
 
 const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) => boolean])[] = [
@@ -42,7 +42,7 @@ const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) 
 /** Policies that are enforced less, or more, than written. */
 export function policyDeviations({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
   return deviations.flatMap(([what, is]) => {
-    const names = rows.filter(({ said }) => is(said.policy)).map(({ pod }) => pod.node);
+    const names = rows.filter(({ answer }) => is(answer.policy)).map(({ pod }) => pod.node);
     return names.length === 0 ? [] : [`${paint('bad', '!')} ${safeLine(what)} (${nodesText(names)})`];
   });
 }

@@ -4,7 +4,7 @@ import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import type { AgentPod } from './agents.ts';
 
 /** Answer of one agent, or the reason why there is none. */
-export type AgentReply<T> = { readonly pod: AgentPod } & ({ readonly said: T } | { readonly silent: string });
+export type AgentReply<T> = { readonly pod: AgentPod } & ({ readonly answer: T } | { readonly failure: string });
 
 interface AskedQuestion<T> {
   /** Command to execute in the agent's container. */
@@ -16,7 +16,7 @@ interface AskedQuestion<T> {
   /** Number of agents queried in parallel. */
   readonly parallel: number;
   /** Called after each answer. */
-  readonly progress: (asked: number, silent: number) => void;
+  readonly progress: (asked: number, failures: number) => void;
 }
 
 const CONTAINER = 'agent';
@@ -36,15 +36,15 @@ export async function askAgents<T>(
   const replies: AgentReply<T>[] = [];
   let next = 0;
   let asked = 0;
-  let silent = 0;
+  let failures = 0;
   const worker = async (): Promise<void> => {
     for (let at = next++; at < pods.length; at = next++) {
       const pod = pods[at];
       if (pod === undefined) return;
       const reply: AgentReply<T> = { pod, ...(await askOne(exec, pod, question, signal)) };
       replies[at] = reply;
-      if ('silent' in reply) silent++;
-      question.progress(++asked, silent);
+      if ('failure' in reply) failures++;
+      question.progress(++asked, failures);
     }
   };
   await Promise.all(Array.from({ length: Math.min(question.parallel, pods.length) }, worker));
@@ -56,17 +56,17 @@ async function askOne<T>(
   pod: AgentPod,
   { command, understand, timeoutMs }: AskedQuestion<T>,
   signal: AbortSignal,
-): Promise<{ readonly said: T } | { readonly silent: string }> {
-  if (pod.trouble !== undefined) return { silent: pod.trouble };
+): Promise<{ readonly answer: T } | { readonly failure: string }> {
+  if (pod.trouble !== undefined) return { failure: pod.trouble };
   const { namespace, pod: name } = pod;
   try {
     const { stdout, stderr, exitCode } = await exec.run({ namespace, pod: name, container: CONTAINER, command }, within(signal, timeoutMs));
-    if (stdout.trim() === '') return { silent: `seinectl ended with ${exitCode}: ${firstLine(stderr)}` };
-    return { said: understand(stdout) };
+    if (stdout.trim() === '') return { failure: `seinectl ended with ${exitCode}: ${firstLine(stderr)}` };
+    return { answer: understand(stdout) };
   } catch (thrown) {
     const error = SeineError.from(thrown, 'query an agent');
     if (error.code === 'CANCELLED' || error.code === 'INVARIANT') throw error;
-    return { silent: error.rawMessage };
+    return { failure: error.rawMessage };
   }
 }
 

@@ -18,7 +18,7 @@ export interface FleetQuestion<T> {
   /** Printed if there is no fault. */
   readonly fine: string;
   /** Decides about exit code 1: for a fault, or an answer that is not fine. */
-  readonly isFine: (said: T) => boolean;
+  readonly isFine: (answer: T) => boolean;
 }
 
 const statusCommand = (): readonly string[] => ['seinectl', 'status', '-o', 'json'];

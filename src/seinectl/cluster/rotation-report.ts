@@ -5,8 +5,8 @@ import type { Answers, NodeAnswer } from './answers.ts';
 
 const columns: readonly TableColumn<NodeAnswer<RotationAnswer>>[] = [
   { title: 'NODE', of: ({ pod }) => pod.node },
-  { title: 'CHANGES AT', of: ({ said }) => said.changesAt },
-  { title: 'KEY UNTIL THEN', of: ({ said }) => said.publicKey, flexible: true },
+  { title: 'CHANGES AT', of: ({ answer }) => answer.changesAt },
+  { title: 'KEY UNTIL THEN', of: ({ answer }) => answer.publicKey, flexible: true },
 ];
 
 /** Lists the nodes that have announced a new key. */

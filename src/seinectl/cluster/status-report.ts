@@ -13,36 +13,36 @@ interface StatusGroup {
 }
 
 const oldestOf = (rows: readonly SummarisedNode[]): string => {
-  const ages = rows.flatMap(({ said: { oldestCheckSeconds: age } }) => (age === null ? [] : [age]));
+  const ages = rows.flatMap(({ answer: { oldestCheckSeconds: age } }) => (age === null ? [] : [age]));
   return ages.length === 0 ? '' : duration(Math.max(...ages));
 };
 const groupColumns: readonly TableColumn<StatusGroup>[] = [
   { title: 'POOL', of: ({ first }) => first.pod.pool },
   { title: 'NODES', of: ({ rows }) => String(rows.length), align: 'right' },
-  { title: 'READY', of: ({ rows }) => String(rows.filter(({ said }) => said.ready).length), align: 'right' },
-  { title: 'WITH PROBLEMS', of: ({ rows }) => String(rows.filter(({ said }) => said.problemCount > 0).length), align: 'right' },
+  { title: 'READY', of: ({ rows }) => String(rows.filter(({ answer }) => answer.ready).length), align: 'right' },
+  { title: 'WITH PROBLEMS', of: ({ rows }) => String(rows.filter(({ answer }) => answer.problemCount > 0).length), align: 'right' },
   { title: 'OLDEST CHECK', of: ({ rows }) => oldestOf(rows), align: 'right' },
-  { title: 'VERSION', of: ({ first }) => first.said.versions.seine },
-  { title: 'OPEN VSWITCH', of: ({ first }) => first.said.versions.ovs },
-  { title: 'DATA PATH', of: ({ first }) => first.said.dataPath },
-  { title: 'POLICIES', of: ({ first }) => first.said.policy.mode },
+  { title: 'VERSION', of: ({ first }) => first.answer.versions.seine },
+  { title: 'OPEN VSWITCH', of: ({ first }) => first.answer.versions.ovs },
+  { title: 'DATA PATH', of: ({ first }) => first.answer.dataPath },
+  { title: 'POLICIES', of: ({ first }) => first.answer.policy.mode },
 ];
 
 const nodeColumns: readonly TableColumn<SummarisedNode>[] = [
   { title: 'NODE', of: ({ pod }) => pod.node },
   { title: 'POOL', of: ({ pod }) => pod.pool },
-  { title: 'READY', of: ({ said }) => (said.ready ? 'yes' : 'no'), tone: ({ said }) => (said.ready ? 'good' : 'bad') },
+  { title: 'READY', of: ({ answer }) => (answer.ready ? 'yes' : 'no'), tone: ({ answer }) => (answer.ready ? 'good' : 'bad') },
   {
     title: 'PROBLEMS',
-    of: ({ said }) => String(said.problemCount),
+    of: ({ answer }) => String(answer.problemCount),
     align: 'right',
-    tone: ({ said }) => (said.problemCount > 0 ? 'bad' : undefined),
+    tone: ({ answer }) => (answer.problemCount > 0 ? 'bad' : undefined),
   },
   { title: 'OLDEST CHECK', of: (row) => oldestOf([row]), align: 'right' },
-  { title: 'VERSION', of: ({ said }) => said.versions.seine },
-  { title: 'OPEN VSWITCH', of: ({ said }) => said.versions.ovs },
-  { title: 'DATA PATH', of: ({ said }) => said.dataPath },
-  { title: 'POLICIES', of: ({ said }) => said.policy.mode },
+  { title: 'VERSION', of: ({ answer }) => answer.versions.seine },
+  { title: 'OPEN VSWITCH', of: ({ answer }) => answer.versions.ovs },
+  { title: 'DATA PATH', of: ({ answer }) => answer.dataPath },
+  { title: 'POLICIES', of: ({ answer }) => answer.policy.mode },
   { title: 'POD', of: ({ pod }) => pod.pod, flexible: true },
 ];
 
@@ -50,8 +50,8 @@ const nodeColumns: readonly TableColumn<SummarisedNode>[] = [
 export function statusTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
   if (rows.length === 0) return [];
   if (wide) return tableLines(nodeColumns, rows, room);
-  const groups = grouped(rows, ({ pod, said }) =>
-    JSON.stringify([pod.pool, said.versions.seine, said.versions.ovs, said.dataPath, said.policy.mode]),
+  const groups = grouped(rows, ({ pod, answer }) =>
+    JSON.stringify([pod.pool, answer.versions.seine, answer.versions.ovs, answer.dataPath, answer.policy.mode]),
   ).flatMap(([, of]) => (of[0] === undefined ? [] : [{ first: of[0], rows: of }]));
   return tableLines(groupColumns, groups, room);
 }
@@ -59,18 +59,18 @@ export function statusTable({ rows }: Answers<NodeSummary>, room: Room, wide: bo
 /** Problems, grouped by kind. */
 export function problemsOfFleet({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
   const sign = paint('bad', '!');
-  const notReady = rows.filter(({ said }) => !said.ready);
-  const found = rows.flatMap((row) => row.said.problems.map((problem) => ({ row, problem })));
-  const unsure = rows.filter(({ said }) => said.staleChecks.length > 0);
+  const notReady = rows.filter(({ answer }) => !answer.ready);
+  const found = rows.flatMap((row) => row.answer.problems.map((problem) => ({ row, problem })));
+  const unsure = rows.filter(({ answer }) => answer.staleChecks.length > 0);
   return [
-    ...grouped(notReady, ({ said }) => said.reason ?? 'no reason').map(
+    ...grouped(notReady, ({ answer }) => answer.reason ?? 'no reason').map(
       ([reason, of]) => `${sign} not ready: ${safeLine(reason)} (${nodesText(namesOf(of))})`,
     ),
     ...grouped(found, ({ problem }) => problem.kind).flatMap(([kind, of]) => [
       `${sign} ${safeLine(kind)} (${nodesText([...new Set(namesOf(of.map(({ row }) => row)))])})`,
       ...messageLines(of),
     ]),
-    ...grouped(unsure, ({ said }) => said.staleChecks.join(', ')).map(
+    ...grouped(unsure, ({ answer }) => answer.staleChecks.join(', ')).map(
       ([checks, of]) => `${paint('warning', '*')} checks overdue: ${safeLine(checks)} (${nodesText(namesOf(of))})`,
     ),
   ];

@@ -67,8 +67,8 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
     const read = async () => {
       const objects = await readForwarded(http, signal);
       const first = await ask(firstNode(objects, pods, question), question);
-      if ('silent' in first) throw unanswered(first.silent);
-      const traces = await followTrace(first.said, ask);
+      if ('failure' in first) throw unanswered(first.failure);
+      const traces = await followTrace(first.answer, ask);
       return { traces, meanings: traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path))) };
     };
     const { traces, meanings } = await unlessPassing(read, (each) => exitCodeOf(each.traces, each.meanings));
@@ -140,7 +140,7 @@ async function askNode(
   signal: AbortSignal,
 ): Promise<TraceAnswer> {
   const pods = agents.filter((agent) => agent.node === node);
-  if (pods.length === 0) return { silent: `${node} has no agent in this namespace` };
+  if (pods.length === 0) return { failure: `${node} has no agent in this namespace` };
   const [reply] = await askAgents<NodeTrace>(
     exec,
     pods.slice(0, 1),
@@ -153,8 +153,8 @@ async function askNode(
     },
     signal,
   );
-  if (!reply) return { silent: 'no answer' };
-  return 'said' in reply ? { said: reply.said } : { silent: reply.silent.replace(/^seinectl ended with \d+: (?:seinectl: )?/, '') };
+  if (!reply) return { failure: 'no answer' };
+  return 'answer' in reply ? { answer: reply.answer } : { failure: reply.failure.replace(/^seinectl ended with \d+: (?:seinectl: )?/, '') };
 }
 
 function commandOf({ from, to, port, family, established, 'source-port': sourcePort }: NodeQuestion): readonly string[] {

@@ -37,7 +37,7 @@ function answer(node: string, ...paths: readonly TracePath[]): NodeTrace {
 
 let folder = '';
 let server: Server | undefined;
-let said: NodeTrace | string = answer('node-1', path(delivered));
+let body: NodeTrace | string = answer('node-1', path(delivered));
 let asked: string[] = [];
 
 beforeEach(async () => {
@@ -45,7 +45,7 @@ beforeEach(async () => {
   asked = [];
   server = createServer((request, response) => {
     asked.push(request.url ?? '');
-    response.writeHead(typeof said === 'string' ? 400 : 200).end(typeof said === 'string' ? said : JSON.stringify(said));
+    response.writeHead(typeof body === 'string' ? 400 : 200).end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
 });
@@ -62,7 +62,7 @@ async function trace(...args: readonly string[]) {
 }
 
 it('asks the agent of the node, and prints verdict, hops and the three verdicts', async () => {
-  said = answer('node-1', path(delivered));
+  body = answer('node-1', path(delivered));
   const { code, lines } = await trace('shop/web-0', 'shop/db-0', '80', '--family', 'ipv4', '--established');
   expect(asked).toEqual(['/v1/trace?from=shop%2Fweb-0&to=shop%2Fdb-0&port=80&family=ipv4&established=true']);
   expect(lines[0]).toContain('ALLOWED  shop/web-0 (10.0.0.5, node-1) -> shop/db-0 10.0.1.5 80/TCP');
@@ -72,7 +72,7 @@ it('asks the agent of the node, and prints verdict, hops and the three verdicts'
 });
 
 it('names a drop with cause and remedy', async () => {
-  said = answer('node-1', path(dropped));
+  body = answer('node-1', path(dropped));
   const { code, lines } = await trace('shop/web-0', '10.0.1.5', '80');
   expect(lines.join('\n')).toMatch(
     /DENIED[\s\S]*Dropped in route on node-1 \(route\.none\); 3 such packets so far: No pod has it\.\n {4}Usual cause: The pod is gone\.\n {4}What to do: Look\./,
@@ -81,21 +81,21 @@ it('names a drop with cause and remedy', async () => {
 });
 
 it('an agent that names a wrong field gives exit code 2', async () => {
-  said = '[INVALID_INPUT] port: "x" is not of the form 80';
+  body = '[INVALID_INPUT] port: "x" is not of the form 80';
   const { code, remarks } = await trace('shop/web-0', 'shop/db-0', 'x');
   expect(remarks).toEqual(['seinectl: port: "x" is not of the form 80']);
   expect(code).toBe(2);
 });
 
 it('tells what to run where the packet leaves for another node', async () => {
-  said = answer('node-1', path(tunnelled));
+  body = answer('node-1', path(tunnelled));
   const { code, lines } = await trace('shop/web-0', 'shop/db-0', '80');
   expect(lines.join('\n')).toContain('seinectl trace tunnel:node-1/10.0.0.5 10.0.1.5 80/TCP --family ipv4');
   expect(code).toBe(3);
 });
 
 it('prints JSON', async () => {
-  said = answer('node-1', path(delivered));
+  body = answer('node-1', path(delivered));
   const { lines } = await trace('shop/web-0', 'shop/db-0', '80', '-o', 'json');
   expect(JSON.parse(lines.join('\n'))).toMatchObject({ traces: [{ family: 'ipv4', paths: [{ verdict: 'allowed' }], meanings: [] }] });
 });
@@ -104,7 +104,7 @@ it('follows a packet to the next node, which gets its tunnel as the sender', asy
   const questions: NodeQuestion[] = [];
   const traces = await followTrace(answer('node-1', path(tunnelled)), (node, question) => {
     questions.push(question);
-    return Promise.resolve({ said: answer(node, path(delivered)) });
+    return Promise.resolve({ answer: answer(node, path(delivered)) });
   });
   expect(questions).toEqual([{ from: 'tunnel:node-1/10.0.0.5', to: '10.0.1.5', family: 'ipv4', port: '80/TCP', 'source-port': '40000' }]);
   expect(traces[0]?.paths[0]).toMatchObject({ verdict: 'allowed', segments: [{ node: 'node-1' }, { node: 'node-2' }] });
@@ -112,7 +112,7 @@ it('follows a packet to the next node, which gets its tunnel as the sender', asy
 });
 
 it('ends a loop of nodes', async () => {
-  const traces = await followTrace(answer('node-1', path(tunnelled)), (node) => Promise.resolve({ said: answer(node, path(tunnelled)) }));
+  const traces = await followTrace(answer('node-1', path(tunnelled)), (node) => Promise.resolve({ answer: answer(node, path(tunnelled)) }));
   expect(traces[0]?.paths[0]?.missing?.reason).toContain('loop');
 });
 
@@ -125,7 +125,7 @@ it.each([
   ['both are delivered, to different receivers', path({ ...delivered, what: 'node', to: 'the node' }, { desired: delivered }), undefined],
   ['the objects specify another verdict', path(delivered), { verdict: 'denied', why: 'no rule allows it' } as const],
 ])('gives exit code 4 if %s', async (_, each, meaning) => {
-  const traces = await followTrace(answer('node-1', each), () => Promise.resolve({ silent: 'away' }));
+  const traces = await followTrace(answer('node-1', each), () => Promise.resolve({ failure: 'away' }));
   expect(exitCodeOf(traces, [[meaning]])).toBe(4);
   const [whole] = traces;
   if (!whole) throw new Error('no trace');

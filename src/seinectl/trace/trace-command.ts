@@ -83,7 +83,7 @@ function questionOf(from: string, to: string, port: string | undefined, flags: T
 
 /** Traces with the agent of this node alone. @returns the exit code */
 async function traceHere(agent: AgentClient, question: NodeQuestion, form: OutputForm, terminal: Terminal): Promise<number> {
-  const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ silent: restOf(node, rest) });
+  const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ failure: restOf(node, rest) });
   const read = async () => await followTrace(await askAgent(agent, question), elsewhere);
   return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], form, terminal);
 }

@@ -12,7 +12,7 @@ export interface NodeQuestion {
 }
 
 /** Answer of a node, or the reason why there is none. */
-export type TraceAnswer = { readonly said: NodeTrace } | { readonly silent: string };
+export type TraceAnswer = { readonly answer: NodeTrace } | { readonly failure: string };
 
 /** Part of a path on one node. */
 interface TraceSegment extends Pick<TracePath, 'hops' | 'bridge' | 'desired' | 'difference' | 'policy'> {
@@ -77,8 +77,8 @@ async function followPath(
     if (segments.length >= NODES_MAX) return whole(firstPath, segments, { node, reason: `more than ${NODES_MAX} nodes: a loop` });
     const question = onwards(last.node, packet, family, connection);
     const answer = await ask(node, question);
-    if ('silent' in answer) return whole(firstPath, segments, { node, reason: answer.silent });
-    const [trace] = answer.said.traces;
+    if ('failure' in answer) return whole(firstPath, segments, { node, reason: answer.failure });
+    const [trace] = answer.answer.traces;
     const path = trace?.paths[0];
     if (!trace || !path) return whole(firstPath, segments, { node, reason: 'its answer has no path' });
     segments.push(segmentOf(node, path, trace.milliseconds));

@@ -55,9 +55,9 @@ describe('refuse', () => {
       [syn4, 46],
       [syn6, 66],
     ] as const) {
-      const harmed = Buffer.from(segment);
-      harmed.writeUInt8(words << 4, at);
-      expect(refuse(harmed)).toBeUndefined();
+      const corrupted = Buffer.from(segment);
+      corrupted.writeUInt8(words << 4, at);
+      expect(refuse(corrupted)).toBeUndefined();
     }
   });
 

@@ -11,21 +11,21 @@ import { HostileCluster, type HostileOptions, type HostileReport, withinMs } fro
 const help = `npm run test:hostile -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE] [--patience N] [--pod-interface half|standing|veth]
                        [--faults] [--go-on] [--kind NAME,...]
 
-  --seed      of what is written; a new one without it, which is printed
-  --steps     how many; 20. Each writes one object, or has two of them exchange what they have
-  --from      number of the first step; 0
-  --shrink    after a failure, how many fresh labs to look with for a shorter list of steps that leads to it; 0
-  --agent     what nodes run as the agent; dist/seine-agent.mjs
-  --patience  how many times the deadlines: a second for /livez, for a change of another's Service and for the network of another's new pod; 1
-  --faults    one step of eight harms a node as well, while what was written is there: its bridge loses its flows or groups, its switch, its
-              agent or both are killed and started
-  --go-on     after a failure as well, as long as all agents live
-  --kind      write only these, with commas between them: services, endpointslices, networkpolicies, pods, nodes, change, exchange
+  --seed      seed of the objects (default: random, printed)
+  --steps     number of steps (default 20). Each writes one object, or swaps the contents of two
+  --from      number of the first step (default 0)
+  --shrink    after a failure: number of fresh labs to use in search of a shorter list of steps that causes it (default 0)
+  --agent     program of the nodes' agents (default dist/seine-agent.mjs)
+  --patience  factor for the deadlines, which are one second each: /livez, a change of the victim's Service, network of a new pod (default 1)
+  --faults    every eighth step also injects a fault into a node while the objects exist: its bridge loses flows or groups, or its OVS,
+              its agent or both are killed and restarted
+  --go-on     continue after a failure while all agents are alive
+  --kind      write only these kinds, separated by commas: services, endpointslices, networkpolicies, pods, nodes, change, exchange
   --pod-interface
-              what pods get: veth pairs, macvlans over standing ports, or, without it, one half each
+              interface of the pods: veth, standing (pre-plugged ports), or half (default: half of the pods each)
 
-After each step every agent has answered /livez within a second, the victim's pods, old and new, its Services and policies work by packets, and
-no packet to an address that is not the attackers' reaches them. How many steps took longer than a second is printed at the end. What was written last is printed and kept in .cache/hostile where one of these fails.
+After each step every agent must have answered /livez within a second, packets must show that the victim's pods, Services and policies work,
+and no packet to a foreign address may reach the attackers. The number of steps that took longer than a second is printed at the end. On a failure the objects written last are printed and kept in .cache/hostile.
 `;
 
 const options = {
@@ -54,7 +54,7 @@ async function main(): Promise<number> {
   const from = wholeNumber('from', values.from, 0);
   const steps = Array.from({ length: wholeNumber('steps', values.steps) }, (_, index) => from + index);
   const tries = wholeNumber('shrink', values.shrink, 0);
-  say(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
+  print(`seed ${seed}, steps ${from} to ${from + steps.length - 1}`);
   const setting: HostileOptions = {
     seed,
     steps,
@@ -64,19 +64,19 @@ async function main(): Promise<number> {
     faults: values.faults,
     goesOn: values['go-on'],
     ...(values.kind !== undefined && { kinds: kindsIn(values.kind) }),
-    say,
+    print,
   };
-  const done = await attack(setting, tell);
-  say(sumOf(done));
+  const done = await attack(setting, printReport);
+  print(sumOf(done));
   if (done.every(({ problems }) => problems.length === 0)) return 0;
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
   if (tries === 0 || failing.length === 0) return 1;
   const fails = async (some: readonly number[]): Promise<boolean> => {
-    const isHarmed = (await attack({ ...setting, goesOn: false, steps: some, say: () => {} }, () => {})).at(-1)?.problems.length !== 0;
-    say(`shrinking: ${some.join(',')} ${isHarmed ? 'harm' : 'do not harm'}`);
-    return isHarmed;
+    const stillFails = (await attack({ ...setting, goesOn: false, steps: some, print: () => {} }, () => {})).at(-1)?.problems.length !== 0;
+    print(`shrinking: ${some.join(',')} ${stillFails ? 'fail' : 'pass'}`);
+    return stillFails;
   };
-  say(`harmed by these steps of seed ${seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
+  print(`shortest failing list of steps of seed ${seed}: ${(await shrink(failing, fails, tries)).join(',')}`);
   return 1;
 }
 
@@ -107,21 +107,21 @@ async function attack(setting: HostileOptions, onReport: (report: HostileReport)
 function sumOf(done: readonly HostileReport[]): string {
   const steps = done.filter(({ number }) => number >= 0);
   const accepted = steps.filter((step) => step.accepted).length;
-  const harmed = steps.filter(({ problems }) => problems.length > 0).length;
+  const failedSteps = steps.filter(({ problems }) => problems.length > 0).length;
   const times = (of: 'slowestLivezMs' | 'changeMs' | 'addMs'): string => {
     const all = steps.map((step) => step[of]);
     return `${Math.round(Math.max(0, ...all))} ms (${all.filter((ms) => ms > withinMs).length} above ${withinMs} ms)`;
   };
   const slowest = `/livez ${times('slowestLivezMs')}, a change of a Service ${times('changeMs')}, a new pod ${times('addMs')}`;
-  return `${steps.length} steps, ${accepted} accepted, ${harmed} with harm; the slowest: ${slowest}`;
+  return `${steps.length} steps, ${accepted} accepted, ${failedSteps} with harm; the slowest: ${slowest}`;
 }
 
-function tell({ number, what, problems, slowestLivezMs, changeMs, addMs }: HostileReport): void {
-  say(`${number} ${what} (/livez ${Math.round(slowestLivezMs)} ms, a change ${changeMs} ms, a pod ${Math.round(addMs)} ms)`);
-  for (const problem of problems) say(`    ${problem}`);
+function printReport({ number, what, problems, slowestLivezMs, changeMs, addMs }: HostileReport): void {
+  print(`${number} ${what} (/livez ${Math.round(slowestLivezMs)} ms, a change ${changeMs} ms, a pod ${Math.round(addMs)} ms)`);
+  for (const problem of problems) print(`    ${problem}`);
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 

@@ -33,7 +33,7 @@ export interface FaultyNode {
 }
 
 /** Injects the fault. Killed processes stay ended until `start`: traffic of such a node is a separate question. */
-export async function harmNode(lab: Lab, { name, node }: NodeFault, livez: LivezWatch): Promise<FaultyNode> {
+export async function injectNodeFault(lab: Lab, { name, node }: NodeFault, livez: LivezWatch): Promise<FaultyNode> {
   const ofctl = (...args: readonly string[]): Promise<string> => runOn(node, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
   if (name === 'flows') await ofctl('del-flows', 'br-int');
   if (name === 'groups') await ofctl('del-groups', 'br-int');

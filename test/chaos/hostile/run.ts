@@ -7,10 +7,10 @@ import { Random } from '../random.ts';
 import { type Actors, createActors, hostileNamespace, rogueNode } from './actors.ts';
 import { drawWrites, type WriteKind } from './draw-write.ts';
 import { abridged, addressesIn, type Drawing, type HostileWrite } from './drawing.ts';
-import { HarmCheck, type NamedByAttackers, nodePortOf } from './harm-check.ts';
+import { IsolationCheck, type NamedByAttackers, nodePortOf } from './isolation-check.ts';
 import { LivezWatch } from './livez.ts';
 import { Newcomers } from './newcomer.ts';
-import { drawFault, faultEvery, harmNode, type NodeFault, wordsOfFault } from './node-faults.ts';
+import { drawFault, faultEvery, injectNodeFault, type NodeFault, wordsOfFault } from './node-faults.ts';
 import { drawRejoin } from './nodes.ts';
 import { type ForeignAddress, foreignAddresses, gatewayOf } from './places.ts';
 import { createVictim, type Victim, victimNamespace } from './victim.ts';
@@ -26,7 +26,7 @@ export interface HostileOptions extends LabOptions {
   readonly faults?: boolean;
   /** True to continue after a failure, as long as all agents live. */
   readonly goesOn?: boolean;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 export interface HostileReport {
@@ -64,7 +64,7 @@ export class HostileCluster {
   readonly #lab: Lab;
   readonly #actors: Actors;
   readonly #victim: Victim;
-  readonly #harm: HarmCheck;
+  readonly #isolation: IsolationCheck;
   readonly #livez: LivezWatch;
   readonly #newcomers: Newcomers;
   readonly #foreign: readonly ForeignAddress[];
@@ -78,7 +78,7 @@ export class HostileCluster {
     this.#actors = actors;
     this.#victim = victim;
     this.#foreign = foreign;
-    this.#harm = new HarmCheck(lab, victim, options.patience);
+    this.#isolation = new IsolationCheck(lab, victim, options.patience);
     this.#newcomers = new Newcomers(lab);
     this.#livez = new LivezWatch([lab.tried, lab.other], withinMs * options.patience);
   }
@@ -115,7 +115,7 @@ export class HostileCluster {
 
   async end(): Promise<void> {
     await this.#livez.close();
-    this.#harm.close();
+    this.#isolation.close();
     await this.#lab.remove();
   }
 
@@ -149,8 +149,8 @@ export class HostileCluster {
 
   /** A node fails and recovers. @returns harm meanwhile, in words */
   async #survive(fault: NodeFault, random: Random, writes: readonly HostileWrite[]): Promise<readonly string[]> {
-    const node = await harmNode(this.#lab, fault, this.#livez);
-    const problems = await this.#harm.whileFaulty(random, this.#foreign, await this.#named(writes));
+    const node = await injectNodeFault(this.#lab, fault, this.#livez);
+    const problems = await this.#isolation.whileFaulty(random, this.#foreign, await this.#named(writes));
     try {
       await node.start();
     } catch (thrown) {
@@ -223,9 +223,9 @@ export class HostileCluster {
     const changing = await this.#lab.api.patch(`/api/v1/namespaces/${victimNamespace}/services/changing`, {
       spec: { ports: [{ name: 'tcp', protocol: 'TCP', port, targetPort: 80 }] },
     });
-    const [arrival, change] = await Promise.all([this.#newcomers.arrive(number, within), this.#harm.change(changing, port, within)]);
-    const packets = await this.#harm.afterWrite(random, this.#foreign, await this.#named(writes));
-    const unreached = arrival.pod ? await this.#harm.newcomer(arrival.pod) : [`a new pod has no network after ${within} ms`];
+    const [arrival, change] = await Promise.all([this.#newcomers.arrive(number, within), this.#isolation.change(changing, port, within)]);
+    const packets = await this.#isolation.afterWrite(random, this.#foreign, await this.#named(writes));
+    const unreached = arrival.pod ? await this.#isolation.newcomer(arrival.pod) : [`a new pod has no network after ${within} ms`];
     const { problems, slowestMs } = this.#livez.take();
     return {
       problems: [...problems, ...change.problems, ...unreached, ...packets],
@@ -262,7 +262,7 @@ export class HostileCluster {
   async #rejoin(random: Random): Promise<void> {
     await this.#lab.api.delete(`/api/v1/nodes/${rogueNode}`);
     const podCidrs = drawRejoin(this.#drawing(random));
-    this.#options.say(`the Node ${rogueNode} joins again, with ${podCidrs.join(', ')}`);
+    this.#options.print(`the Node ${rogueNode} joins again, with ${podCidrs.join(', ')}`);
     await joinRogue(this.#lab.api, podCidrs);
   }
 
@@ -272,8 +272,8 @@ export class HostileCluster {
     mkdirSync(folder, { recursive: true });
     const file = join(folder, `${this.#options.seed}-${number}.json`);
     writeFileSync(file, `${JSON.stringify({ writes, theirs: this.#theirs }, null, 1)}\n`);
-    this.#options.say(`what was written last, and what was there of the attackers': ${file}`);
-    for (const { object, change } of writes) this.#options.say(JSON.stringify(abridged(change ?? object)));
+    this.#options.print(`what was written last, and what was there of the attackers': ${file}`);
+    for (const { object, change } of writes) this.#options.print(JSON.stringify(abridged(change ?? object)));
   }
 }
 

@@ -43,8 +43,8 @@ async function evaluate(lab: Lab, expression: string): Promise<void> {
     console.log(await ask(1, 'Runtime.evaluate', { expression: ${JSON.stringify(expression)}, includeCommandLineAPI: true }));
     await ask(2, 'HeapProfiler.collectGarbage', {});
     process.exit(0);`;
-  const said = await runIn(lab.tried.netns, process.execPath, ['--input-type=module', '-e', script]);
-  if (said.includes('exceptionDetails')) throw new Error(said);
+  const output = await runIn(lab.tried.netns, process.execPath, ['--input-type=module', '-e', script]);
+  if (output.includes('exceptionDetails')) throw new Error(output);
 }
 
 export const alertsOfAgent: readonly StepKind[] = [

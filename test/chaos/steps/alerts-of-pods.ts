@@ -25,9 +25,9 @@ async function byHand({ scene: { lab }, undo }: Course): Promise<{ readonly add:
   const there = new Set<string>();
   const of = (containerId: string) => ({ containerId, ifName: `e${containerId.replace(/\D/g, '')}`, netns });
   const del: Attach = async (containerId) => {
-    const said = await plugin(lab, 'DEL', of(containerId));
+    const output = await plugin(lab, 'DEL', of(containerId));
     there.delete(containerId);
-    return said;
+    return output;
   };
   undo(async () => {
     for (const ids of slices([...there], atOnce)) await Promise.all(ids.map(del));

@@ -158,7 +158,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
     alerts: ['SeineUpcallsLost'],
     withinMs: 60_000,
     forgets: true,
-    // A new OVS has no flows for packets that arrive meanwhile, with lanes (--hertz).
+    // A new OVS has no flows for packets that arrive meanwhile, with streams (--hertz).
     begin:
       async ({ scene: { lab } }) =>
       async () => {

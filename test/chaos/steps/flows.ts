@@ -17,7 +17,7 @@ async function someFlow(scene: Scene, random: Random, isRight: (line: string) =>
     .replaceAll(' ', '');
 }
 
-function harm(name: string, change: (scene: Scene, random: Random) => Promise<unknown>): StepKind {
+function flowFault(name: string, change: (scene: Scene, random: Random) => Promise<unknown>): StepKind {
   return {
     name: `flow.${name}`,
     changes: 'node',
@@ -28,41 +28,43 @@ function harm(name: string, change: (scene: Scene, random: Random) => Promise<un
 }
 
 export const flowSteps: readonly StepKind[] = [
-  harm('deleted', async (scene, random) => {
+  flowFault('deleted', async (scene, random) => {
     const flow = await someFlow(scene, random);
     await ofctl(scene, '--strict', 'del-flows', 'br-int', flow);
     return flow;
   }),
-  harm('drops', async (scene, random) => {
+  flowFault('drops', async (scene, random) => {
     const flow = await someFlow(scene, random, (line) => !line.trim().endsWith(' actions=drop'));
     await ofctl(scene, '--strict', 'mod-flows', 'br-int', `${flow},actions=drop`);
     return flow;
   }),
-  harm('foreign', async (scene, random) => {
+  flowFault('foreign', async (scene, random) => {
     const flow = `table=${random.pick([0, 4, 26, 36, 56, 72, 110])},priority=${1 + random.below(65_535)},udp,tp_dst=${random.below(65_536)}`;
     await ofctl(scene, 'add-flow', 'br-int', `${flow},actions=drop`);
     return flow;
   }),
-  harm('table emptied', async (scene, random) => {
+  flowFault('table emptied', async (scene, random) => {
     const table = random.pick([0, 4, 8, 26, 36, 56, 72, 80, 104]);
     const held = (await ofctl(scene, '--no-stats', 'dump-flows', 'br-int', `table=${table}`)).includes('actions=');
     await ofctl(scene, 'del-flows', 'br-int', `table=${table}`);
     return held ? `${table}` : nothingThere;
   }),
-  harm('all deleted', (scene) => ofctl(scene, 'del-flows', 'br-int')),
-  harm('groups deleted', async (scene) => {
+  flowFault('all deleted', (scene) => ofctl(scene, 'del-flows', 'br-int')),
+  flowFault('groups deleted', async (scene) => {
     const held = (await ofctl(scene, 'dump-groups', 'br-int')).includes('group_id=');
     await ofctl(scene, 'del-groups', 'br-int');
     return held ? '' : nothingThere;
   }),
-  harm('group changed', async (scene, random) => {
+  flowFault('group changed', async (scene, random) => {
     const groups = (await ofctl(scene, 'dump-groups', 'br-int')).match(/(?<=group_id=)\d+/g) ?? [];
     const group = random.maybe(groups.toSorted());
     if (group !== undefined) await ofctl(scene, 'mod-group', 'br-int', `group_id=${group},type=select,bucket=actions=drop`);
     return group ?? nothingThere;
   }),
-  harm('foreign group', (scene, random) => addOrChange(scene, 'group', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`)),
-  harm('foreign meter', (scene, random) => addOrChange(scene, 'meter', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
+  flowFault('foreign group', (scene, random) =>
+    addOrChange(scene, 'group', `group_id=${1 + random.below(9)},type=all,bucket=actions=drop`),
+  ),
+  flowFault('foreign meter', (scene, random) => addOrChange(scene, 'meter', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
 ];
 
 /** The number may be allocated. */

@@ -4,25 +4,25 @@ import { type Deadline, nothingThere, type Part, type StepKind } from '../step.t
 
 type Change = (scene: Scene, random: Random) => Promise<unknown>;
 
-export function harm(name: string, part: Part, deadline: Deadline, change: Change): StepKind {
+export function faultStep(name: string, part: Part, deadline: Deadline, change: Change): StepKind {
   return { name, changes: 'node', deadline, part, draw: (scene, random) => ({ what: '', act: () => change(scene, random) }) };
 }
 
 /** A command of `ip`. */
 function ip(name: string, words: string, deadline: Deadline = 'announced'): StepKind {
-  return harm(name, 'host', deadline, ({ lab }) => lab.on('ip', ...words.split(' ')));
+  return faultStep(name, 'host', deadline, ({ lab }) => lab.on('ip', ...words.split(' ')));
 }
 
 function nft(name: string, words: string): StepKind {
-  return harm(`nft.${name}`, 'firewall', 'announced', ({ lab }) => lab.on('nft', words));
+  return faultStep(`nft.${name}`, 'firewall', 'announced', ({ lab }) => lab.on('nft', words));
 }
 
 function sysctl(name: string, setting: string): StepKind {
-  return harm(`sysctl.${name}`, 'settings', 'swept', ({ lab }) => lab.on('sysctl', '-qw', setting));
+  return faultStep(`sysctl.${name}`, 'settings', 'swept', ({ lab }) => lab.on('sysctl', '-qw', setting));
 }
 
 function vsctl(name: string, ...words: readonly string[]): StepKind {
-  return harm(`database.${name}`, 'switch', 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
+  return faultStep(`database.${name}`, 'switch', 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
 }
 
 /** The node's end of a pod's interface, or of a pre-plugged port that may be free. */
@@ -37,7 +37,7 @@ async function podLink({ lab }: Scene, random: Random): Promise<string> {
 }
 
 function ofPod(name: string, part: Part, words: (link: string) => readonly string[]): StepKind {
-  return harm(name, part, 'swept', async (scene, random) => {
+  return faultStep(name, part, 'swept', async (scene, random) => {
     const link = await podLink(scene, random);
     await scene.lab.on(...(words(link) as [string, ...string[]]));
     return link;
@@ -68,7 +68,7 @@ export const hostSteps: readonly StepKind[] = [
   nft('table deleted', 'delete table inet seine'),
   nft('rules flushed', 'flush table inet seine-services'),
   nft('element added', `add element ${elements} { tcp . 9 }`),
-  harm('nft.elements flushed', 'firewall', 'announced', async ({ lab }) => {
+  faultStep('nft.elements flushed', 'firewall', 'announced', async ({ lab }) => {
     const held = (await lab.on('nft', `list set ${elements}`)).includes('elements');
     await lab.on('nft', `flush set ${elements}`);
     return held ? '' : nothingThere;

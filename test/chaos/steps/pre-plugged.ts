@@ -2,11 +2,11 @@ import { runIn } from '../host.ts';
 import type { Random } from '../random.ts';
 import type { Scene } from '../scene.ts';
 import { nothingThere, type StepKind } from '../step.ts';
-import { harm } from './host.ts';
+import { faultStep } from './host.ts';
 
 /** The far end of a pre-plugged port, in use or free. */
 function far(name: string, words: (link: string) => readonly string[]): StepKind {
-  return harm(`far.${name}`, 'links', 'swept', async ({ lab }, random) => {
+  return faultStep(`far.${name}`, 'links', 'swept', async ({ lab }, random) => {
     const links = JSON.parse(await lab.onPorts('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
     const link = random.maybe(links.map(({ ifname }) => ifname).toSorted());
     if (link === undefined) return nothingThere;
@@ -17,7 +17,7 @@ function far(name: string, words: (link: string) => readonly string[]): StepKind
 
 /** The interface inside a pod. */
 function inside(name: string, words: readonly string[]): StepKind {
-  return harm(`inside.${name}`, 'links', 'swept', async (scene: Scene, random: Random) => {
+  return faultStep(`inside.${name}`, 'links', 'swept', async (scene: Scene, random: Random) => {
     const pods = (await scene.lab.pods()).toSorted((one, other) => (one.netns < other.netns ? -1 : 1));
     const pod = random.maybe(pods);
     if (pod === undefined) return nothingThere;

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { until } from '../../support/converge-lab.ts';
-import { type RealCluster, say } from '../cluster.ts';
+import { print, type RealCluster } from '../cluster.ts';
 import { pod } from '../objects.ts';
 import { agentPods, stopsAtOneNode, undo, untilUniform } from '../roll-out.ts';
 import type { KubeadmScene, SeineImages } from './scene.ts';
@@ -25,7 +25,7 @@ async function failsToPull(scene: KubeadmScene, images: SeineImages, cause: RegE
     return cause.test(text);
   };
   await until(names, patienceMs, () => `the events do not name the cause:\n${text.slice(-3_000)}`);
-  say(`kubectl describe: ${cause.exec(text)?.[0]}`);
+  print(`kubectl describe: ${cause.exec(text)?.[0]}`);
 }
 
 /** A digest that the registry does not have. */
@@ -65,7 +65,7 @@ export async function otherConfiguration(scene: KubeadmScene): Promise<void> {
   await until(fails, patienceMs, () => text.slice(-3_000));
   const agent = await cluster.podOf('seine-agent', node);
   const reported = await cluster.kubectlAnyway('-n', 'seine-system', 'exec', agent, '-c', 'agent', '--', 'seinectl', 'check');
-  say(
+  print(
     reported
       .split('\n')
       .filter((line) => line.includes('05-other'))

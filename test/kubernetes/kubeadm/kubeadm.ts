@@ -6,7 +6,7 @@ import { packageRoot } from '../../../lab/machine/installation.ts';
 import { runAnyway } from '../../../lab/machine/process.ts';
 import { cgroupOf } from '../../../lab/real-kubernetes/cgroups.ts';
 import { runtimeSocket } from '../../../lab/real-kubernetes/node-files.ts';
-import { say } from '../cluster.ts';
+import { print } from '../cluster.ts';
 import { shellBlocks } from '../page-blocks.ts';
 import { commandOf } from '../page-commands.ts';
 import type { Machine } from './machine.ts';
@@ -131,7 +131,7 @@ export class Kubeadm {
 
   /** Runs a command of the page in the folder of a machine. */
   async #type(machine: Machine, command: string): Promise<string> {
-    say(`${machine.name} $ ${command}`);
+    print(`${machine.name} $ ${command}`);
     return await machine.run(['sh', '-ec', `cd ${machine.paths.dir}; ${command}`], {}, this.#signal);
   }
 

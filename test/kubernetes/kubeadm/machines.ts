@@ -11,7 +11,7 @@ import { type LabPlan, planLab } from '../../../lab/plan/plan.ts';
 import { attachedPods } from '../../../lab/real-kubernetes/attachments.ts';
 import { privateFolder } from '../../../src/base/files/private-folder.ts';
 import type { Family } from '../../../src/base/net/ip.ts';
-import { RealCluster, say } from '../cluster.ts';
+import { print, RealCluster } from '../cluster.ts';
 import { Machine } from './machine.ts';
 import type { KubeadmPrograms, KubeadmTestPrograms } from './programs.ts';
 import { Registry } from './registry.ts';
@@ -56,7 +56,7 @@ export class Machines {
 
   static async down(dir: string, signal: AbortSignal): Promise<void> {
     const { processes, namespaces } = await removeLab(realLabDir(dir), signal);
-    say(`removed ${processes} processes and ${namespaces} namespaces`);
+    print(`removed ${processes} processes and ${namespaces} namespaces`);
   }
 
   /** Address of the API server that every machine reaches without a network of pods. */
@@ -123,7 +123,7 @@ table ip balancer {
       if (program === undefined) continue;
       await this.registry.push(join(images, `${program}.tar`), name.slice(name.lastIndexOf('/') + 1), signal);
     }
-    say(`the registry has the images of Kubernetes ${version}`);
+    print(`the registry has the images of Kubernetes ${version}`);
   }
 
   #pods(): readonly PodStatusLine[] {

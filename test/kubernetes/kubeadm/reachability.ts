@@ -1,5 +1,5 @@
 import { until } from '../../support/converge-lab.ts';
-import { type RealCluster, say } from '../cluster.ts';
+import { print, type RealCluster } from '../cluster.ts';
 import { pod, service } from '../objects.ts';
 
 const readyWithinS = 180;
@@ -36,7 +36,7 @@ export async function answersEverywhere(cluster: RealCluster): Promise<void> {
   for (const target of services.map((ip) => url(ip, 80)))
     await answers(`${target} from a node`, async () => (await fromNode(target)).startsWith('web-'));
   await answers('the API server', async () => (await fromPod('https://kubernetes.default/livez')) === 'ok');
-  say(`${targets.length} targets answer a pod: pods, a Service and node ports of both families, and the API server by its name`);
+  print(`${targets.length} targets answer a pod: pods, a Service and node ports of both families, and the API server by its name`);
 }
 
 async function answers(target: string, test: () => Promise<boolean>): Promise<void> {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { labFolderOf } from '../../../build/test-run/lab-folder.mjs';
 import { packageRoot } from '../../../lab/machine/installation.ts';
 import { agentImage, imagesOfRelease, ovsImage, podmanOptions, releaseStorage } from '../../runtime/image-builder.ts';
-import { type RealCluster, say } from '../cluster.ts';
+import { print, type RealCluster } from '../cluster.ts';
 import { commandOf } from '../page-commands.ts';
 import { Kubeadm, page } from './kubeadm.ts';
 import type { Machine } from './machine.ts';
@@ -91,7 +91,7 @@ export class KubeadmScene {
       await this.registry.pushFromPodman(podmanOptions, names[what], `seine/${what}:${release ?? 'test'}`, this.#signal);
     try {
       const pushed = { agent: await push('agent'), ovs: await push('ovs') };
-      for (const image of Object.values(pushed)) say(sizeLine(image));
+      for (const image of Object.values(pushed)) print(sizeLine(image));
       return pushed;
     } finally {
       await releaseStorage(this.#signal);

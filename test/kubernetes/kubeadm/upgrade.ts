@@ -1,5 +1,5 @@
 import { until } from '../../support/converge-lab.ts';
-import { say } from '../cluster.ts';
+import { print } from '../cluster.ts';
 import { commandOf } from '../page-commands.ts';
 import { ignoredChecks, page } from './kubeadm.ts';
 import type { Machine } from './machine.ts';
@@ -37,7 +37,7 @@ export async function upgradeKubernetes(scene: KubeadmScene, signal: AbortSignal
 }
 
 async function typed(machine: Machine, command: string, signal: AbortSignal) {
-  say(`${machine.name} $ ${command}`);
+  print(`${machine.name} $ ${command}`);
   const env = { KUBECONFIG: '/etc/kubernetes/admin.conf' };
   const { code, stdout, stderr } = await machine.runAnyway(['sh', '-ec', command], { env }, signal);
   return { code, printed: `${stdout}${stderr}`.slice(-2_000) };

@@ -36,9 +36,9 @@ export interface FlowDumpPort {
 export function agentState({ readiness, repair, health }: AgentStatePort): Check {
   return {
     name: 'agent',
-    run: (_, tell) => {
-      reportAll(tell, assessAgent(readiness.state(), repair.secondsLeft));
-      tell.finding(assessHealth(health.report()));
+    run: (_, reporter) => {
+      reportAll(reporter, assessAgent(readiness.state(), repair.secondsLeft));
+      reporter.finding(assessHealth(health.report()));
     },
   };
 }
@@ -88,7 +88,8 @@ export function assessAgent(
 export function unknownTunnelPeers({ openflow }: FlowDumpPort): Check {
   return {
     name: 'tunnel.unknownPeers',
-    run: async (_, tell, signal) => tell.finding(assessUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
+    run: async (_, reporter, signal) =>
+      reporter.finding(assessUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
   };
 }
 
@@ -109,8 +110,8 @@ export function assessUnknownTunnelPeers(addresses: readonly string[]): Finding 
 export function associations({ openflow }: FlowDumpPort): Check {
   return {
     name: 'ovs.associations',
-    run: async (_, tell, signal) =>
-      tell.finding(assessAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
+    run: async (_, reporter, signal) =>
+      reporter.finding(assessAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
   };
 }
 
@@ -129,7 +130,7 @@ export function assessAssociations(full: readonly string[], unlearned: bigint): 
 export function forged({ openflow }: FlowDumpPort): Check {
   return {
     name: 'tunnel.forged',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       let packets = 0n;
       await openflow.dumpFlows(
         { table: tables.spoofGuard.id },
@@ -138,7 +139,7 @@ export function forged({ openflow }: FlowDumpPort): Check {
         },
         signal,
       );
-      tell.finding(assessForged(packets));
+      reporter.finding(assessForged(packets));
     },
   };
 }
@@ -155,7 +156,7 @@ export function assessForged(packets: bigint): Finding {
 
 /** Checks for packets with pods' addresses that arrived without a tunnel: they are dropped, and counted by nftables. */
 export function underlayForged({ netfilter }: GuardDropsPort): Check {
-  return { name: 'underlay.forged', run: (_, tell) => tell.finding(assessUnderlayForged(readGuardDrops({ netfilter }))) };
+  return { name: 'underlay.forged', run: (_, reporter) => reporter.finding(assessUnderlayForged(readGuardDrops({ netfilter }))) };
 }
 
 export function assessUnderlayForged(drops: ReadonlyMap<string, number>): Finding {
@@ -177,9 +178,9 @@ export interface ConnectionsPort {
 export function connections({ config }: ConnectionsPort): Check {
   return {
     name: 'connections',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
-      tell.finding(assessConnections(load.connections));
+      reporter.finding(assessConnections(load.connections));
     },
   };
 }
@@ -188,9 +189,9 @@ export function connections({ config }: ConnectionsPort): Check {
 export function fragments({ config }: ConnectionsPort): Check {
   return {
     name: 'ovs.fragments',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
-      tell.finding(assessFragments(load.lostFragments));
+      reporter.finding(assessFragments(load.lostFragments));
     },
   };
 }

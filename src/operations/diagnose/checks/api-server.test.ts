@@ -37,9 +37,9 @@ async function found({ aheadMs = 0, jumpedMs = 0 } = {}): Promise<readonly strin
     originMs: Date.now() - performance.now() + aheadMs - jumpedMs,
   };
   const findings: Finding[] = [];
-  const tell = { finding: (finding: Finding) => void findings.push(finding), progress: () => undefined };
+  const reporter = { finding: (finding: Finding) => void findings.push(finding), progress: () => undefined };
   const context = { peers: { most: 1 }, clocks, blocked: async () => [] };
-  await apiServer({ http, sourceStatuses: () => [followed] }).run(context, tell, AbortSignal.timeout(10_000));
+  await apiServer({ http, sourceStatuses: () => [followed] }).run(context, reporter, AbortSignal.timeout(10_000));
   return findings.map(({ check, state }) => `${check} ${state}`);
 }
 

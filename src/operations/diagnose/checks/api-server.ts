@@ -19,11 +19,11 @@ export interface ApiServerPort {
 export function apiServer({ http, sourceStatuses }: ApiServerPort): Check {
   return {
     name: 'api',
-    run: async ({ clocks }, tell, signal) => {
+    run: async ({ clocks }, reporter, signal) => {
       const answer = await askForTime(http, clocks, signal);
-      tell.finding('error' in answer ? assessSilence(answer.error, http.host) : answered(answer.tookMs, http.host));
-      reportAll(tell, assessClock({ ...('error' in answer ? noAnswer : answer.offset), jumpedMs: jumpOf(clocks) }));
-      reportAll(tell, assessSources(sourceStatuses()));
+      reporter.finding('error' in answer ? assessSilence(answer.error, http.host) : answered(answer.tookMs, http.host));
+      reportAll(reporter, assessClock({ ...('error' in answer ? noAnswer : answer.offset), jumpedMs: jumpOf(clocks) }));
+      reportAll(reporter, assessSources(sourceStatuses()));
     },
   };
 }

@@ -33,7 +33,7 @@ export interface Check {
   /** Name of all its findings, which may have a further part after a dot. */
   readonly name: CheckName;
   /** @throws SeineError `UNAVAILABLE` if it cannot check, which becomes a finding `unknown` */
-  readonly run: (context: CheckContext, tell: FindingReporter, signal: AbortSignal) => Promise<void> | void;
+  readonly run: (context: CheckContext, reporter: FindingReporter, signal: AbortSignal) => Promise<void> | void;
 }
 
 export function fine(check: CheckName, what: string): Finding {
@@ -49,6 +49,6 @@ export function trouble(
   return { check, state, ...words };
 }
 
-export function reportAll(tell: FindingReporter, findings: Iterable<Finding>): void {
-  for (const finding of findings) tell.finding(finding);
+export function reportAll(reporter: FindingReporter, findings: Iterable<Finding>): void {
+  for (const finding of findings) reporter.finding(finding);
 }

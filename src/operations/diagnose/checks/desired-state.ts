@@ -42,14 +42,14 @@ export interface NodePartsPort {
 export function wanted({ reader, repair }: NodePartsPort): Check {
   return {
     name: 'node',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       let entries = await collect(reader.differences(signal));
       const paused = repair.secondsLeft;
       if (entries.length > 0 && paused === 0) {
         await sleep(REPAIR_MS, undefined, { signal });
         entries = await collect(reader.differences(signal));
       }
-      reportAll(tell, assessEntries(entries, paused));
+      reportAll(reporter, assessEntries(entries, paused));
     },
   };
 }

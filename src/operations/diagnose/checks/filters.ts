@@ -18,12 +18,12 @@ export interface PacketFiltersPort {
 export function packetFilters({ nftables, config, running }: PacketFiltersPort): Check {
   return {
     name: 'firewall.pods',
-    run: async ({ blocked: find }, tell) => {
+    run: async ({ blocked: find }, reporter) => {
       const blocked = await find();
       const unforwarded = running().environment.podCidrs.flatMap(({ family }) =>
         isForwarding(family, config.hostGateway) ? [] : [family],
       );
-      reportAll(tell, assessBlocked(blocked, blocked.length === 0 ? [] : foreignChains(nftables), config.hostGateway, unforwarded));
+      reportAll(reporter, assessBlocked(blocked, blocked.length === 0 ? [] : foreignChains(nftables), config.hostGateway, unforwarded));
     },
   };
 }

@@ -30,11 +30,11 @@ export interface DiskPort {
 export function disk({ config, node }: DiskPort): Check {
   return {
     name: 'disk',
-    run: async (_, tell) => {
+    run: async (_, reporter) => {
       const path = config.stateDir;
       const { bavail, bsize, files, ffree } = await statfs(path);
       const journalError = node()?.ipam.failure?.message;
-      tell.finding(assessDisk({ path, freeBytes: bavail * bsize, freeFiles: files === 0 ? undefined : ffree, journalError }));
+      reporter.finding(assessDisk({ path, freeBytes: bavail * bsize, freeFiles: files === 0 ? undefined : ffree, journalError }));
     },
   };
 }
@@ -60,11 +60,11 @@ interface LimitFacts {
 /** Checks file descriptors of the agent, and inotify instances of the host. */
 export const limits: Check = {
   name: 'limits',
-  run: async (_, tell, signal) => {
+  run: async (_, reporter, signal) => {
     const open = (await readdir('/proc/self/fd')).length;
     const most = softLimit(await readFile('/proc/self/limits', 'utf8'));
     const instances = Number(await readFile('/proc/sys/fs/inotify/max_user_instances', 'utf8'));
-    reportAll(tell, assessLimits({ descriptors: { open, most }, inotify: { open: await inotifyInstances(signal), most: instances } }));
+    reportAll(reporter, assessLimits({ descriptors: { open, most }, inotify: { open: await inotifyInstances(signal), most: instances } }));
   },
 };
 

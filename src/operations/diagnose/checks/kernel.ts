@@ -39,16 +39,16 @@ export interface KernelPort {
 export function kernel({ config, reader, nftables, tunnelPort, running }: KernelPort): Check {
   return {
     name: 'kernel',
-    run: (_, tell) => {
+    run: (_, reporter) => {
       const portWorks = (name: string): boolean | undefined => {
         const state = reader.interfaceState(name);
         return state && (state.ofPort ?? -1) > 0;
       };
       const facts = { gateway: portWorks(config.hostGateway), tunnel: portWorks(config.tunnelInterface), filter: filterWorks(nftables) };
       const needs = config.ovsDatapathType === 'system' ? kernelModules(tunnelPort(), facts) : userspaceModules(facts);
-      tell.finding(assessModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
+      reporter.finding(assessModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
       const { environment } = running();
-      reportAll(tell, assessSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue, settingFiles));
+      reportAll(reporter, assessSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue, settingFiles));
     },
   };
 }

@@ -35,7 +35,7 @@ export interface PodLinksPort {
 export function podLinks({ config, database, openflow, turns, running }: PodLinksPort): Check {
   return {
     name: 'pods',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       const { ipam, environment } = running();
       const links: PodLinkFacts[] = [];
       const facts = await readDatapathFacts(config.ovsDatapathType, { database, openflow }, signal);
@@ -45,7 +45,7 @@ export function podLinks({ config, database, openflow, turns, running }: PodLink
         if (turns.due) await turns.next();
         signal.throwIfAborted();
       }
-      reportAll(tell, assessPods(links, { mtu: environment.gateway.mtu, fillIn: !facts.fillsChecksums }));
+      reportAll(reporter, assessPods(links, { mtu: environment.gateway.mtu, fillIn: !facts.fillsChecksums }));
     },
   };
 }
@@ -104,8 +104,8 @@ export function assessPods(
       ];
 }
 
-function named<T>(facts: readonly T[], tell: (fact: T) => Finding): readonly Finding[] {
-  const findings = facts.slice(0, NAMED_MAX).map(tell);
+function named<T>(facts: readonly T[], reporter: (fact: T) => Finding): readonly Finding[] {
+  const findings = facts.slice(0, NAMED_MAX).map(reporter);
   const [last] = findings.slice(-1);
   if (facts.length <= NAMED_MAX || !last) return findings;
   return [...findings.slice(0, -1), { ...last, what: `${last.what}; and ${facts.length - NAMED_MAX} more pods alike` }];

@@ -31,7 +31,7 @@ const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFr
 
 /** Checks that the next pod gets a pre-plugged port, if these are configured. */
 export function standingPorts({ running }: StandingPortsPort): Check {
-  return { name: 'ports.standing', run: (_, tell) => reportAll(tell, assessPrePluggedPorts(running().standing)) };
+  return { name: 'ports.standing', run: (_, reporter) => reportAll(reporter, assessPrePluggedPorts(running().standing)) };
 }
 
 export function assessPrePluggedPorts({ counts, obstacle, fallbacks }: StandingPortFacts): readonly Finding[] {

@@ -20,7 +20,7 @@ const names = (news: readonly CheckNews[]): readonly string[] =>
 
 it('reports findings of each, independent of failures of others', async () => {
   const checks: Check[] = [
-    { name: 'disk', run: (_, tell) => tell.finding(fine('disk', 'well')) },
+    { name: 'disk', run: (_, reporter) => reporter.finding(fine('disk', 'well')) },
     {
       name: 'kernel',
       run: () => {
@@ -29,9 +29,9 @@ it('reports findings of each, independent of failures of others', async () => {
     },
     {
       name: 'node',
-      run: async (_, tell) => {
-        tell.progress('half');
-        tell.finding(fine('node.flows', 'well'));
+      run: async (_, reporter) => {
+        reporter.progress('half');
+        reporter.finding(fine('node.flows', 'well'));
       },
     },
   ];
@@ -43,11 +43,11 @@ it('ends in time with present results, and ignores a check that ends later', asy
   let late: (() => void) | undefined;
   const goesOn: Check = {
     name: 'tunnel',
-    run: (_, tell) =>
+    run: (_, reporter) =>
       new Promise((resolve) => {
-        tell.finding(fine('tunnel.reach', 'well'));
+        reporter.finding(fine('tunnel.reach', 'well'));
         late = () => {
-          tell.finding(fine('tunnel.mtu', 'well'));
+          reporter.finding(fine('tunnel.mtu', 'well'));
           resolve();
         };
       }),
@@ -62,9 +62,9 @@ it('ends its checks when the reader leaves', async () => {
   let ended: AbortSignal | undefined;
   const watcher: Check = {
     name: 'api',
-    run: (_, tell, signal) => {
+    run: (_, reporter, signal) => {
       ended = signal;
-      tell.finding(fine('api', 'well'));
+      reporter.finding(fine('api', 'well'));
       return new Promise(() => undefined);
     },
   };

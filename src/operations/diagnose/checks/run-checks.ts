@@ -20,13 +20,13 @@ export async function* runChecks(
   const until = AbortSignal.any([signal, left.signal]);
   const news: CheckNews[] = [];
   const bell = new Doorbell();
-  const say = (each: CheckNews): void => {
+  const report = (each: CheckNews): void => {
     news.push(each);
     bell.ring();
   };
   let running = checks.length;
   for (const check of checks)
-    void runOne(check, context, say, until).then(() => {
+    void runOne(check, context, report, until).then(() => {
       running--;
       bell.ring();
     });
@@ -41,21 +41,21 @@ export async function* runChecks(
 }
 
 /** Never rejects: a check that fails does not affect the others. */
-async function runOne({ name, run }: Check, context: CheckContext, say: (news: CheckNews) => void, signal: AbortSignal): Promise<void> {
+async function runOne({ name, run }: Check, context: CheckContext, report: (news: CheckNews) => void, signal: AbortSignal): Promise<void> {
   let silent = false;
-  const tell = {
-    finding: (finding: Finding) => silent || say({ kind: 'finding', finding }),
-    progress: (says: string) => silent || say({ kind: 'progress', says }),
+  const reporter = {
+    finding: (finding: Finding) => silent || report({ kind: 'finding', finding }),
+    progress: (says: string) => silent || report({ kind: 'progress', says }),
   };
   try {
     await abortable(
-      Promise.resolve().then(() => run(context, tell, signal)),
+      Promise.resolve().then(() => run(context, reporter, signal)),
       signal,
     );
   } catch (thrown) {
     const error = SeineError.from(thrown, name);
     const why = signal.aborted ? 'it was not finished in time' : error.rawMessage;
-    say({ kind: 'finding', finding: notKnown(name, why, signal.aborted) });
+    report({ kind: 'finding', finding: notKnown(name, why, signal.aborted) });
   } finally {
     silent = true; // the work may continue after the caller has stopped waiting
   }

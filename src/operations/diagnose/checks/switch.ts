@@ -43,10 +43,10 @@ export interface OpenVswitchPort {
 export function openVswitch({ config, database, openflow, packets, readiness, tunnelPort }: OpenVswitchPort): Check {
   return {
     name: 'ovs',
-    run: async (_, tell, signal) => {
+    run: async (_, reporter, signal) => {
       const [row] = database.tables.Open_vSwitch.rows();
       reportAll(
-        tell,
+        reporter,
         assessSwitch({
           runDir: config.ovsRunDir,
           connections: { database: database.isSynced, flows: openflow.isUp, packets: packets.connection.isUp },

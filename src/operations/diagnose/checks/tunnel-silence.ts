@@ -17,7 +17,7 @@ const ECHOS = 5;
 interface UnresponsivePeersOptions {
   readonly reader: Pick<NodeReader, 'tunnelPackets'>;
   readonly environment: NodeEnvironment;
-  readonly tell: FindingReporter;
+  readonly reporter: FindingReporter;
   readonly blocked: CheckContext['blocked'];
 }
 
@@ -41,7 +41,7 @@ export class UnresponsivePeers {
   async add(asked: PeerFacts): Promise<void> {
     this.#count++;
     const facts = { ...asked, silentReplies: await this.#silentReplies() };
-    if (this.#inspection !== undefined) reportAll(this.#options.tell, assessPeer(facts));
+    if (this.#inspection !== undefined) reportAll(this.#options.reporter, assessPeer(facts));
     else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
   }
 
@@ -65,11 +65,11 @@ export class UnresponsivePeers {
 }
 
 async function probeAgain(
-  { reader, environment, tell }: UnresponsivePeersOptions,
+  { reader, environment, reporter }: UnresponsivePeersOptions,
   peers: readonly PeerFacts[],
   signal: AbortSignal,
 ): Promise<void> {
-  tell.progress(`${peers.length} did not answer: checking for packets from them`);
+  reporter.progress(`${peers.length} did not answer: checking for packets from them`);
   const owners = peers.map(({ name }) => ownerOf('peer', name));
   const before = await reader.tunnelPackets(owners, signal);
   const [outside] = await Promise.all([
@@ -81,7 +81,7 @@ async function probeAgain(
   for (const [at, facts] of peers.entries()) {
     const owner = ownerOf('peer', facts.name);
     const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
-    reportAll(tell, assessPeer({ ...facts, received, outside: outside[at] }));
+    reportAll(reporter, assessPeer({ ...facts, received, outside: outside[at] }));
   }
 }
 

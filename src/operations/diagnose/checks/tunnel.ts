@@ -30,21 +30,21 @@ export interface TunnelPort {
 export function tunnel(port: TunnelPort): Check {
   return {
     name: 'tunnel',
-    run: async ({ peers: want, blocked }, tell, signal) => {
+    run: async ({ peers: want, blocked }, reporter, signal) => {
       const { environment } = port.running();
       const all = [...port.peers.peers()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
       const asked = choose(all, want);
       if (asked.length === 0) {
-        tell.finding(noPeers(want));
+        reporter.finding(noPeers(want));
         return;
       }
-      tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
-      const silent = new UnresponsivePeers({ reader: port.reader, environment, tell, blocked }, signal);
-      const answered = await askAll(port, environment, asked, { tell, silent }, signal);
+      reporter.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
+      const silent = new UnresponsivePeers({ reader: port.reader, environment, reporter, blocked }, signal);
+      const answered = await askAll(port, environment, asked, { reporter, silent }, signal);
       await silent.end(asked.length);
       const sample = asked.length < all.length && !('name' in want) ? `, chosen at random from ${all.length}; use --peers all for all` : '';
       const what = `${answered} of ${asked.length} other nodes answer, with packets of ${environment.gateway.mtu} bytes${sample}`;
-      if (answered > 0) tell.finding(fine('tunnel.reach', what));
+      if (answered > 0) reporter.finding(fine('tunnel.reach', what));
     },
   };
 }
@@ -67,7 +67,7 @@ export function choose<T extends { readonly name: string }>(all: readonly T[], w
 }
 
 interface Asking {
-  readonly tell: FindingReporter;
+  readonly reporter: FindingReporter;
   readonly silent: UnresponsivePeers;
 }
 
@@ -76,7 +76,7 @@ async function askAll(
   port: TunnelPort,
   environment: NodeEnvironment,
   peers: readonly Peer[],
-  { tell, silent }: Asking,
+  { reporter, silent }: Asking,
   signal: AbortSignal,
 ): Promise<number> {
   const left = [...peers];
@@ -88,10 +88,10 @@ async function askAll(
       if (facts.ways.some(({ echo }) => echo !== 'answered')) await silent.add(facts);
       else {
         const findings = assessPeer(facts);
-        reportAll(tell, findings);
+        reportAll(reporter, findings);
         if (findings.length === 0) good++;
       }
-      if (++done % 250 === 0) tell.progress(`${done} of ${peers.length} other nodes tested`);
+      if (++done % 250 === 0) reporter.progress(`${done} of ${peers.length} other nodes tested`);
     }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, peers.length) }, worker));

@@ -120,9 +120,9 @@ describe('the flows of policy on a bridge', () => {
     ['a way out of policy', 'table=86,priority=230 actions=goto_table:110', /continues at table 110/],
     ['two flows of one priority', `table=86,priority=210,reg13=${cls(5)},ct_state=+new actions=drop`, /another flow of this priority/],
   ])('name %s', (_, text, problem) => {
-    const harmed = new PolicyBytes([...common, ...database, text].map(held));
-    said(harmed, { peer: parseIp('10.1.2.3') });
-    expect(harmed.problems.join('\n')).toMatch(problem);
+    const corrupted = new PolicyBytes([...common, ...database, text].map(held));
+    said(corrupted, { peer: parseIp('10.1.2.3') });
+    expect(corrupted.problems.join('\n')).toMatch(problem);
   });
 
   it('name an unknown match', () => {

@@ -6,35 +6,35 @@ import { talkIn, until } from './host.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { podObject } from './scene.ts';
 
-/** Namespace of objects that no step changes and no policy of a step selects: traffic along lanes must continue. */
-export const laneNamespace = 'lanes';
+/** Namespace of objects that no step changes and no policy of a step selects: traffic along streams must continue. */
+export const streamNamespace = 'streams';
 const thereMs = 300_000;
 
-/** Path from the client to this address: one UDP lane, one of new connections, one of messages on an established connection. */
-export interface LaneWay {
+/** Path from the client to this address: one UDP stream, one of new connections, one of messages on an established connection. */
+export interface StreamTarget {
   readonly name: string;
   readonly address: string;
   readonly port: number;
 }
 
-export interface LaneWork {
+export interface StreamPlan {
   readonly hertz: number;
-  readonly ways: readonly LaneWay[];
+  readonly ways: readonly StreamTarget[];
 }
 
-/** Waits until all lanes have an answer to something sent since a moment (ms of the monotonic clock). */
-export interface LaneQuestion {
+/** Waits until all streams have an answer to something sent since a moment (ms of the monotonic clock). */
+export interface StreamQuery {
   readonly sinceMs: number;
   readonly withinMs: number;
 }
 
-export interface LaneAnswer {
-  /** Lanes without an answer. */
+export interface StreamReport {
+  /** Streams without an answer. */
   readonly silent: readonly string[];
-  /** Lanes whose connection ended since the last question. */
+  /** Streams whose connection ended since the last question. */
   readonly broken: readonly string[];
   /** Losses found since the last question. */
-  readonly lost: readonly { readonly lane: string; readonly atMs: number }[];
+  readonly lost: readonly { readonly stream: string; readonly atMs: number }[];
 }
 
 /** A client cannot use one source port for an endpoint both directly and through its Service, so each has its own. */
@@ -47,7 +47,7 @@ export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_
  * Traffic that continues while faults are injected into a node: from a pod of the tested node to a neighbour, to a pod of the other node,
  * to a Service of both and to one with affinity, in both families.
  */
-export class Lanes {
+export class TrafficStreams {
   readonly #processes: readonly ChildProcess[];
   readonly #answers: Interface;
   readonly #client: ChildProcess;
@@ -56,23 +56,23 @@ export class Lanes {
   #fails: (reason: Error) => void = () => {};
 
   private constructor(servers: readonly ChildProcess[], client: ChildProcess, log: number) {
-    if (client.stdout === null) throw new Error('the lanes’ client has no output');
+    if (client.stdout === null) throw new Error('the streams’ client has no output');
     this.#processes = [...servers, client];
     this.#client = client;
     this.#answers = createInterface({ input: client.stdout });
-    this.#answers.once('close', () => this.#fails(new Error('the lanes’ client ended')));
+    this.#answers.once('close', () => this.#fails(new Error('the streams’ client ended')));
     this.#log = log;
   }
 
-  static async open(lab: Lab, mark: Readonly<Record<string, string>>, hertz: number): Promise<Lanes> {
-    const log = openSync(join(lab.dir, 'lanes.log'), 'a');
+  static async open(lab: Lab, mark: Readonly<Record<string, string>>, hertz: number): Promise<TrafficStreams> {
+    const log = openSync(join(lab.dir, 'streams.log'), 'a');
     const started: ChildProcess[] = [];
     try {
       const { client, near, far, services } = await places(lab);
       const listening = ({ ips }: LabPod): string[] => ips.flatMap((ip) => Object.values(ports).flatMap((port) => [ip, String(port)]));
-      for (const pod of [near, far]) started.push(talkIn(pod.netns, 'lane-server.ts', listening(pod), log, mark));
+      for (const pod of [near, far]) started.push(talkIn(pod.netns, 'stream-server.ts', listening(pod), log, mark));
       await Promise.all(started.map(saysReady));
-      const to = (name: string, addresses: readonly string[], port: number): LaneWay[] =>
+      const to = (name: string, addresses: readonly string[], port: number): StreamTarget[] =>
         addresses.map((address) => ({ name: `${name} ${address.includes(':') ? 'ipv6' : 'ipv4'}`, address, port }));
       const ways = [
         ...to('near', near.ips, ports.direct),
@@ -80,24 +80,28 @@ export class Lanes {
         ...to('service', services.service, ports.service),
         ...to('sticky', services.sticky, ports.sticky),
       ];
-      const lanes = new Lanes(started, talkIn(client.netns, 'lane-client.ts', [JSON.stringify({ hertz, ways })], log, mark), log);
-      const { silent } = await lanes.ask({ sinceMs: monotonicMs(), withinMs: thereMs });
-      if (silent.length === 0) return lanes;
-      lanes.close();
-      throw new Error(`lanes are silent before anything is harmed: ${silent.join()}`);
+      const streams = new TrafficStreams(
+        started,
+        talkIn(client.netns, 'stream-client.ts', [JSON.stringify({ hertz, ways })], log, mark),
+        log,
+      );
+      const { silent } = await streams.ask({ sinceMs: monotonicMs(), withinMs: thereMs });
+      if (silent.length === 0) return streams;
+      streams.close();
+      throw new Error(`streams are silent before any fault is injected: ${silent.join()}`);
     } catch (thrown) {
       for (const each of started) each.kill('SIGKILL');
       throw thrown;
     }
   }
 
-  async ask(question: LaneQuestion): Promise<LaneAnswer> {
+  async ask(question: StreamQuery): Promise<StreamReport> {
     const answered = new Promise<string>((resolve, reject) => {
       this.#answers.once('line', resolve);
       this.#fails = reject;
     });
     this.#client.stdin?.write(`${JSON.stringify(question)}\n`);
-    return JSON.parse(await answered) as LaneAnswer;
+    return JSON.parse(await answered) as StreamReport;
   }
 
   close(): void {
@@ -109,7 +113,7 @@ export class Lanes {
 function saysReady(server: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     server.stdout?.once('data', () => resolve());
-    server.once('exit', () => reject(new Error('a server of the lanes ended')));
+    server.once('exit', () => reject(new Error('a server of the streams ended')));
   });
 }
 
@@ -123,7 +127,7 @@ interface Places {
 
 async function places(lab: Lab): Promise<Places> {
   const { api, tried, other } = lab;
-  await lab.createNamespace(laneNamespace);
+  await lab.createNamespace(streamNamespace);
   const pods = [
     ['client', tried.name],
     ['near', tried.name],
@@ -131,29 +135,29 @@ async function places(lab: Lab): Promise<Places> {
   ] as const;
   for (const [name, node] of pods) {
     const app = name === 'client' ? 'client' : 'server';
-    await api.create(`/api/v1/namespaces/${laneNamespace}/pods`, podObject({ name, namespace: laneNamespace, node, app }));
+    await api.create(`/api/v1/namespaces/${streamNamespace}/pods`, podObject({ name, namespace: streamNamespace, node, app }));
   }
   const service = await createService(lab, 'service', ports.service, 'None');
   const sticky = await createService(lab, 'sticky', ports.sticky, 'ClientIP');
   let found: readonly LabPod[] = [];
-  const named = (name: string): LabPod | undefined => found.find((pod) => pod.namespace === laneNamespace && pod.name === name);
+  const named = (name: string): LabPod | undefined => found.find((pod) => pod.namespace === streamNamespace && pod.name === name);
   await until(
     async () => {
       found = (await lab.status()).pods;
       return pods.every(([name]) => (named(name)?.ips.length ?? 0) > 1);
     },
     thereMs,
-    () => 'the pods of the lanes have no network',
+    () => 'the pods of the streams have no network',
   );
   const [client, near, far] = [named('client'), named('near'), named('far')];
-  if (client === undefined || near === undefined || far === undefined) throw new Error('a pod of the lanes is gone');
+  if (client === undefined || near === undefined || far === undefined) throw new Error('a pod of the streams is gone');
   return { client, near, far, services: { service, sticky } };
 }
 
 /** @returns its addresses */
 async function createService({ api }: Lab, name: string, port: number, sessionAffinity: 'None' | 'ClientIP'): Promise<string[]> {
-  const made = await api.create(`/api/v1/namespaces/${laneNamespace}/services`, {
-    metadata: { name, namespace: laneNamespace },
+  const made = await api.create(`/api/v1/namespaces/${streamNamespace}/services`, {
+    metadata: { name, namespace: streamNamespace },
     spec: {
       ipFamilyPolicy: 'PreferDualStack',
       selector: { app: 'server' },

@@ -29,7 +29,7 @@ const usualPorts = [80, 443, 22, 6443, 10_250, 10_256] as const;
 const residentMost = 1024 * 1024 * 1024;
 
 /** Checks after each step, with packets, that the victim is served and the attackers have only what is theirs. */
-export class HarmCheck {
+export class IsolationCheck {
   readonly #lab: Lab;
   readonly #victim: Victim;
   readonly #patience: number;

@@ -4,7 +4,7 @@ interface Sent {
   answeredMs: number | undefined;
 }
 
-export interface LaneCount {
+export interface StreamCount {
   readonly sent: number;
   /** Never answered. */
   readonly lost: number;
@@ -15,7 +15,7 @@ export interface LaneCount {
 }
 
 /** Results of one kind of traffic between two places. The kinds fill it in; it only counts. */
-export class Lane {
+export class TrafficStream {
   readonly name: string;
   readonly #all: Sent[] = [];
 
@@ -42,12 +42,12 @@ export class Lane {
   }
 
   /** Number of packets sent from one moment up to another (ms) that were not answered by a third. */
-  between(fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
+  between(fromMs: number, toMs: number, byMs: number): Pick<StreamCount, 'sent' | 'lost'> {
     const then = this.#all.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
     return { sent: then.length, lost: then.filter(({ answeredMs = Infinity }) => answeredMs > byMs).length };
   }
 
-  count(): LaneCount {
+  count(): StreamCount {
     let [lost, gapMs, slowestMs] = [0, 0, 0];
     let gapFromMs: number | undefined;
     for (const { atMs, answeredMs } of this.#all) {

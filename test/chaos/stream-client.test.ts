@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, expect, it } from 'vitest';
-import { type LaneAnswer, type LaneQuestion, monotonicMs } from './lanes.ts';
+import { monotonicMs, type StreamQuery, type StreamReport } from './streams.ts';
 
 const started: ChildProcess[] = [];
 afterEach(async () => {
@@ -29,18 +29,18 @@ async function freePort(): Promise<number> {
 }
 
 /** Runs on loopback: the same programs that a run starts in pods. */
-it('lanes are answered while their server lives; then they are silent, connections have ended, and packets are lost', async () => {
+it('streams are answered while their server lives; then they are silent, connections have ended, and packets are lost', async () => {
   const port = await freePort();
-  const server = start('lane-server.ts', '127.0.0.1', String(port));
+  const server = start('stream-server.ts', '127.0.0.1', String(port));
   if (server.stdout === null) throw new Error('no output');
   await once(server.stdout, 'data');
-  const client = start('lane-client.ts', JSON.stringify({ hertz: 50, ways: [{ name: 'near ipv4', address: '127.0.0.1', port }] }));
+  const client = start('stream-client.ts', JSON.stringify({ hertz: 50, ways: [{ name: 'near ipv4', address: '127.0.0.1', port }] }));
   if (client.stdout === null) throw new Error('no output');
   const answers = createInterface({ input: client.stdout });
-  const ask = async (question: LaneQuestion): Promise<LaneAnswer> => {
+  const ask = async (question: StreamQuery): Promise<StreamReport> => {
     const line = once(answers, 'line');
     client.stdin?.write(`${JSON.stringify(question)}\n`);
-    return JSON.parse(String((await line)[0])) as LaneAnswer;
+    return JSON.parse(String((await line)[0])) as StreamReport;
   };
   expect(await ask({ sinceMs: monotonicMs(), withinMs: 30_000 })).toEqual({ silent: [], broken: [], lost: [] });
 
@@ -52,6 +52,6 @@ it('lanes are answered while their server lives; then they are silent, connectio
   expect(broken).toEqual(['talk near ipv4']);
   const { broken: again, lost } = await ask({ sinceMs: monotonicMs(), withinMs: 3_000 });
   expect(again).toEqual([]);
-  expect(lost.filter(({ lane }) => lane === 'udp near ipv4').length).toBeGreaterThan(10);
+  expect(lost.filter(({ stream }) => stream === 'udp near ipv4').length).toBeGreaterThan(10);
   expect(lost.every(({ atMs }) => atMs >= goneMs - 1_000)).toBe(true);
 });

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * Runs inside a pod: sends along lanes (the argument, JSON of `LaneWork`) and answers each line of stdin, a `LaneQuestion`, with a line, a
- * `LaneAnswer`. It is a separate process, so that computation in the driver delays no packet.
+ * Runs inside a pod: sends along streams (the argument, JSON of `StreamPlan`) and answers each line of stdin, a `StreamQuery`, with a line, a
+ * `StreamReport`. It is a separate process, so that computation in the driver delays no packet.
  */
 import { createSocket } from 'node:dgram';
 import { connect, isIPv6, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LaneAnswer, LaneQuestion, LaneWay, LaneWork } from './lanes.ts';
+import type { StreamPlan, StreamQuery, StreamReport, StreamTarget } from './streams.ts';
 
 /** Timeout of a connection. */
 const connectWithinMs = 5_000;
@@ -20,7 +20,7 @@ interface Sent {
   answered: boolean;
 }
 
-class Lane {
+class TrafficStream {
   readonly name: string;
   readonly #lostAfterMs: number;
   /** Packets that may still be answered. */
@@ -28,7 +28,7 @@ class Lane {
   #answeredOfMs = 0;
   broken = 0;
 
-  constructor(kind: keyof typeof lostAfterMs, way: LaneWay) {
+  constructor(kind: keyof typeof lostAfterMs, way: StreamTarget) {
     this.name = `${kind} ${way.name}`;
     this.#lostAfterMs = lostAfterMs[kind];
   }
@@ -58,16 +58,16 @@ class Lane {
 }
 
 const now = (): number => Number(process.hrtime.bigint() / 1_000_000n);
-const { hertz, ways } = JSON.parse(process.argv[2] ?? '') as LaneWork;
-const lanes: Lane[] = [];
+const { hertz, ways } = JSON.parse(process.argv[2] ?? '') as StreamPlan;
+const streams: TrafficStream[] = [];
 
-function every(lane: Lane, work: () => void): void {
-  lanes.push(lane);
+function every(stream: TrafficStream, work: () => void): void {
+  streams.push(stream);
   setInterval(work, 1_000 / hertz);
 }
 
-function datagrams(way: LaneWay): void {
-  const lane = new Lane('udp', way);
+function datagrams(way: StreamTarget): void {
+  const stream = new TrafficStream('udp', way);
   const socket = createSocket(isIPv6(way.address) ? 'udp6' : 'udp4');
   const waiting = new Map<number, () => void>();
   socket.on('message', (message) => {
@@ -77,19 +77,19 @@ function datagrams(way: LaneWay): void {
   });
   socket.on('error', () => {}); // a rejection counts as a loss
   let number = 0;
-  every(lane, () => {
+  every(stream, () => {
     const message = Buffer.alloc(32);
     message.writeUInt32BE(++number);
-    waiting.set(number, lane.send());
+    waiting.set(number, stream.send());
     waiting.delete(number - 100 * hertz);
     socket.send(message, way.port, way.address, () => {});
   });
 }
 
-function connections(way: LaneWay): void {
-  const lane = new Lane('connect', way);
-  every(lane, () => {
-    const answered = lane.send();
+function connections(way: StreamTarget): void {
+  const stream = new TrafficStream('connect', way);
+  every(stream, () => {
+    const answered = stream.send();
     const socket = connect(way.port, way.address, () => {
       answered();
       socket.resetAndDestroy(); // leaves no connection in TIME_WAIT
@@ -100,8 +100,8 @@ function connections(way: LaneWay): void {
 }
 
 /** Messages on one connection, which TCP retransmits. One that ends is broken, and recreated. */
-function talk(way: LaneWay): void {
-  const lane = new Lane('talk', way);
+function talk(way: StreamTarget): void {
+  const stream = new TrafficStream('talk', way);
   let socket: Socket | undefined;
   let waiting: (() => void)[] = [];
   const begin = (): void => {
@@ -114,28 +114,28 @@ function talk(way: LaneWay): void {
     });
     made.on('error', () => {});
     made.once('close', () => {
-      if (socket === made) lane.broken++;
+      if (socket === made) stream.broken++;
       socket = undefined;
       waiting = [];
       setTimeout(begin, 100);
     });
   };
   begin();
-  every(lane, () => {
+  every(stream, () => {
     if (socket === undefined) return;
-    const answered = lane.send();
+    const answered = stream.send();
     waiting.push(answered);
     socket.write(Buffer.alloc(8));
   });
 }
 
-async function answer({ sinceMs, withinMs }: LaneQuestion): Promise<LaneAnswer> {
+async function answer({ sinceMs, withinMs }: StreamQuery): Promise<StreamReport> {
   const startedMs = now();
-  const silent = (): Lane[] => lanes.filter((lane) => !lane.answeredSince(sinceMs));
+  const silent = (): TrafficStream[] => streams.filter((stream) => !stream.answeredSince(sinceMs));
   while (silent().length > 0 && now() - startedMs < withinMs) await sleep(pollMs);
-  const broken = lanes.filter((lane) => lane.broken > 0).map(({ name }) => name);
-  for (const lane of lanes) lane.broken = 0;
-  const lost = lanes.flatMap((lane) => lane.takeLost().map((atMs) => ({ lane: lane.name, atMs })));
+  const broken = streams.filter((stream) => stream.broken > 0).map(({ name }) => name);
+  for (const stream of streams) stream.broken = 0;
+  const lost = streams.flatMap((stream) => stream.takeLost().map((atMs) => ({ stream: stream.name, atMs })));
   return { silent: silent().map(({ name }) => name), broken, lost };
 }
 
@@ -145,5 +145,5 @@ for (const way of ways) {
   talk(way);
 }
 for await (const line of createInterface({ input: process.stdin }))
-  process.stdout.write(`${JSON.stringify(await answer(JSON.parse(line) as LaneQuestion))}\n`);
+  process.stdout.write(`${JSON.stringify(await answer(JSON.parse(line) as StreamQuery))}\n`);
 process.exit(); // the peer has closed
