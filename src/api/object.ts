@@ -51,8 +51,8 @@ export interface PeerModeView {
   readonly family: 'ipv4' | 'ipv6';
   readonly mode: 'tunnel' | 'direct' | 'wireguard' | 'blocked';
   readonly reason: string;
-  /** Seconds since the mode was selected. */
-  readonly forSeconds: number;
+  /** Time of the last change of the mode (RFC 3339). */
+  readonly since: string;
 }
 
 export interface NodeView extends ObjectView {

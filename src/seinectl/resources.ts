@@ -104,9 +104,9 @@ const nodes: ResourceListing<NodeView> = {
   ],
 };
 
-/** Returns how the node sends to a peer, such as `ipv4 direct for 3 h (the peer is on the link)`. */
-function modeText({ family, mode, reason, forSeconds }: PeerModeView): string {
-  return `${family} ${mode} for ${duration(forSeconds)} (${reason})`;
+/** Returns how the node sends to a peer, such as `ipv4 direct since 2026-11-29T12:00:00Z (the peer is on the link)`. */
+function modeText({ family, mode, reason, since }: PeerModeView): string {
+  return `${family} ${mode} since ${since.slice(0, 19)}Z (${reason})`;
 }
 
 const services: ResourceListing<ServiceView> = {

@@ -106,6 +106,7 @@ function openModes({ config, socket, encryption }: PeerPathParts, { announcement
     echoOf,
     resultOf: (peer, family) => verification.resultOf(peer, family),
     now,
+    date: () => new Date(),
   });
 }
 

@@ -22,10 +22,12 @@ interface PeerModesOptions {
   readonly resultOf: (peer: string, family: Family) => PeerPathFacts['echo'];
   /** Returns a monotonic time (ms). */
   readonly now: () => number;
+  /** Returns the current date, for display. */
+  readonly date: () => Date;
 }
 
-/** Mode of a peer in one family, with the monotonic time of its last change (ms). */
-type SelectedMode = PeerMode & { readonly since: number };
+/** Mode of a peer in one family, with the time of its last change (RFC 3339). */
+type SelectedMode = PeerMode & { readonly since: string };
 
 /** How this node sends to a peer in one family, for display. */
 export interface ShownMode {
@@ -33,7 +35,8 @@ export interface ShownMode {
   readonly mode: PeerMode['mode'];
   /** Reason in words. */
   readonly reason: string;
-  readonly forSeconds: number;
+  /** Time of the last change of the mode (RFC 3339). */
+  readonly since: string;
 }
 
 /** Time for which a peer that joins does not count as one that needs the tunnel (ms): it announces itself after its agent has started. */
@@ -66,9 +69,10 @@ export class PeerModes {
   /** Selects the modes of a peer again, and stores them. @param families of this node */
   select(peer: Peer, accepted: AcceptedPeer, families: readonly Family[]): Pick<PeerIntent, 'direct' | 'maySendDirectly'> {
     const now = this.#options.now();
+    const date = this.#options.date();
     const before = this.#selections.get(peer.name);
     const selected = this.#selectedFor(peer, accepted, families);
-    const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), now)]));
+    const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), date)]));
     const maySendDirectly = this.maySendDirectly(peer);
     this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now });
     const direct = Object.fromEntries([...selected].flatMap(([family, mode]) => (mode.mode === 'tunnel' ? [] : [[family, mode.path]])));
@@ -97,19 +101,18 @@ export class PeerModes {
 
   /** Returns how this node sends to a peer, for display. */
   shown(name: string): readonly ShownMode[] {
-    const now = this.#options.now();
     return [...this.of(name)].map(([family, { mode, reason, since }]) => ({
       family,
       mode,
       reason: modeReasons[reason],
-      forSeconds: Math.floor((now - since) / 1_000),
+      since,
     }));
   }
 
   /** Number of peers by mode and family. */
   counts(): readonly { readonly mode: PeerMode['mode']; readonly family: Family; readonly peers: number }[] {
     const all = [...this.#selections.values()].flatMap(({ modes }) => [...modes].map(([family, { mode }]) => `${mode} ${family}`));
-    return (['tunnel', 'direct', 'wireguard'] as const).flatMap((mode) =>
+    return (['tunnel', 'direct', 'wireguard', 'blocked'] as const).flatMap((mode) =>
       (['ipv4', 'ipv6'] as const).map((family) => ({ mode, family, peers: all.filter((text) => text === `${mode} ${family}`).length })),
     );
   }
@@ -175,8 +178,8 @@ export class PeerModes {
   }
 }
 
-function withTime(mode: PeerMode, before: SelectedMode | undefined, now: number): SelectedMode {
-  return { ...mode, since: before?.mode === mode.mode ? before.since : now };
+function withTime(mode: PeerMode, before: SelectedMode | undefined, date: Date): SelectedMode {
+  return { ...mode, since: before?.mode === mode.mode ? before.since : date.toISOString() };
 }
 
 function isSame(before: PeerMode | undefined, mode: PeerMode): boolean {

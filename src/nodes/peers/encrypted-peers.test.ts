@@ -50,6 +50,7 @@ function nodeWith(unencryptedPeers: NodeWireGuard['unencryptedPeers'], wireGuard
     echoOf: () => 'unknown',
     resultOf: () => 'unknown',
     now: () => clock.now,
+    date: () => new Date(clock.now),
   });
   const source = peersFromNodes(nodes, 'n1');
   const common = {

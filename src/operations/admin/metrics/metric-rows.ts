@@ -271,7 +271,7 @@ export const metricRows = {
 
   peer_modes: {
     type: 'gauge',
-    help: 'Peers by the way in which this node sends to their pods: tunnel, direct, or wireguard.',
+    help: 'Peers by the way in which this node sends to their pods: tunnel, direct, wireguard, or blocked.',
     labels: ['mode', 'family'],
   },
 
