@@ -3,7 +3,6 @@ import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Family } from '../../src/base/net/ip.ts';
 import { run } from '../machine/process.ts';
 import { nodePaths } from '../plan/names.ts';
-import type { LabPlan } from '../plan/plan.ts';
 import { guardedNamespace, guardedPod } from './guarded.ts';
 import { type DemoCheck, type DemoLab, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
@@ -24,6 +23,7 @@ interface TracedPath {
     readonly to: string;
     readonly packet: { readonly source: string; readonly destination: string; readonly destinationPort?: number };
     readonly drop?: { readonly name: string };
+    readonly onward?: { readonly node: string };
   };
   readonly difference?: { readonly table: string };
 }
@@ -49,15 +49,9 @@ async function toService(scene: DemoLab, family: Family): Promise<Verdict> {
     family,
   });
   const ends = await Promise.all(paths.map((path) => endOf(scene, node, path, family)));
-  // Without a tunnel the kernel routes packets to the other node; a trace ends where the bridge passes them to it.
-  const isEnd = (what: string): boolean => what === 'pod' || (what === 'node' && passesToKernel(scene.plan));
-  const wrong = ends.filter(({ bridge, difference }) => !isEnd(bridge.what) || difference);
+  const wrong = ends.filter(({ bridge, difference }) => bridge.what !== 'pod' || difference);
   const detail = ends.map(({ bridge }) => `${bridge.what} ${bridge.to}`).join(', ');
   return { ok: ends.length > 0 && wrong.length === 0, detail };
-}
-
-function passesToKernel({ mode = 'encap', encryption }: LabPlan): boolean {
-  return mode !== 'encap' || encryption !== undefined;
 }
 
 /** A client that no policy names: the trace gives the policy's drop. */
@@ -96,12 +90,19 @@ async function fault(scene: DemoLab, family: Family, signal: AbortSignal): Promi
 
 /** Follows a path to the next nodes. */
 async function endOf(scene: DemoLab, node: string, path: TracedPath, family: Family): Promise<TracedPath> {
-  const { what, to, packet } = path.bridge;
-  if (what !== 'tunnel') return path;
-  const question = { from: `tunnel:${node}/${packet.source}`, to: packet.destination, port: `${packet.destinationPort}/TCP`, family };
-  const [next] = await trace(scene, to, question);
-  if (!next) throw new SeineError('UNAVAILABLE', `${to} traces no path`);
-  return next.bridge.what === 'tunnel' ? next : await endOf(scene, to, next, family);
+  const { packet } = path.bridge;
+  const next = nextOf(path);
+  if (!next) return path;
+  const question = { from: `${next.way}:${node}/${packet.source}`, to: packet.destination, port: `${packet.destinationPort}/TCP`, family };
+  const [there] = await trace(scene, next.to, question);
+  if (!there) throw new SeineError('UNAVAILABLE', `${next.to} traces no path`);
+  return nextOf(there) ? there : await endOf(scene, next.to, there, family);
+}
+
+/** Returns the node that gets the packet next, through the tunnel or from the kernel. */
+function nextOf({ bridge: { what, to, onward } }: TracedPath): { readonly way: 'tunnel' | 'direct'; readonly to: string } | undefined {
+  if (what === 'tunnel') return { way: 'tunnel', to };
+  return onward && { way: 'direct', to: onward.node };
 }
 
 async function trace(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<readonly TracedPath[]> {

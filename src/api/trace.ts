@@ -71,6 +71,17 @@ export interface TraceOutcome {
   readonly packet: TracedPacket;
   /** Where and why a packet ended. */
   readonly drop?: TraceDrop;
+  /** How the node's kernel sends the packet to another node; only with `node`. */
+  readonly onward?: TraceOnward;
+}
+
+/** Way to the pods of another node without the bridge's tunnel. */
+export interface TraceOnward {
+  readonly node: string;
+  /** `blocked`: dropped, because it would not be encrypted. */
+  readonly mode: 'direct' | 'wireguard' | 'blocked';
+  /** Absent where the network between the nodes routes pods' addresses. */
+  readonly device?: string;
 }
 
 export interface TraceDrop {

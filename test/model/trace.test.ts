@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { TraceOnward } from '../../src/api/trace.ts';
+import type { Ip } from '../../src/base/net/ip.ts';
 import type { WalkedFields } from '../../src/dataplane/flow-walk/packet-state.ts';
 import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
 import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
@@ -17,9 +19,18 @@ const names: HopNames = {
   tunnelType: 'Geneve',
 };
 
+const onward = ({ text }: Ip): TraceOnward | undefined => (text === '203.0.113.9' ? { node: 'n2', mode: 'direct' } : undefined);
+
 async function trace(packet: WalkedFields, isInstalled: (flow: Flow) => boolean = () => true, established?: WalkedFields) {
   const bridge = installedFlows({ ...compiled, flows: compiled.flows.filter(isInstalled) });
-  const source = { bridge, desired: installedFlows(compiled), names, gateway: node.gateway.ofPort, tunnel: node.tunnel.ofPort };
+  const source = {
+    bridge,
+    desired: installedFlows(compiled),
+    names,
+    gateway: node.gateway.ofPort,
+    tunnel: node.tunnel.ofPort,
+    onward,
+  };
   const flowText = ({ table, priority }: { table: number; priority: number }) => `${table} ${priority}`;
   return await tracePaths({ ...source, flowText }, packet, established ? { established } : {});
 }
@@ -61,6 +72,12 @@ describe('a trace', () => {
   it('names the node, and the outer addresses, of a packet for another node', async () => {
     const { paths } = await trace(opening('10.10.4.9'));
     expect(paths[0]?.bridge).toMatchObject({ what: 'tunnel', to: 'n2', packet: { ttl: 63, tunnel: { destination: '192.168.77.2' } } });
+  });
+
+  it('names the node to which the kernel sends a packet from the gateway', async () => {
+    const [there, elsewhere] = [await trace(opening('203.0.113.9')), await trace(opening('203.0.113.8'))];
+    expect(there.paths[0]?.bridge).toMatchObject({ what: 'node', onward: { node: 'n2', mode: 'direct' } });
+    expect(elsewhere.paths[0]?.bridge.onward).toBeUndefined();
   });
 
   it('has a path for each kind of endpoint of a Service', async () => {

@@ -15,6 +15,7 @@ import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import type { HopNames } from './hop-text.ts';
+import { kernelPaths, type ReachedPeers } from './kernel-paths.ts';
 import { DesiredFlows, FlowsInSwitch } from './trace-flows.ts';
 import { packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceNode, tracePaths } from './trace-paths.ts';
@@ -23,6 +24,7 @@ import { type TraceNames, type TraceQuestion, traceQuestion } from './trace-ques
 interface TracedParts {
   readonly ipam: Pick<Ipam, 'leases'>;
   readonly environment: NodeEnvironment;
+  readonly peers: ReachedPeers;
 }
 
 export interface TracePort {
@@ -138,6 +140,7 @@ async function traceNodeOf(
     names: hopNames(port, environment, leases, words.ownerOf),
     gateway: environment.gateway.ofPort,
     tunnel: environment.tunnel.ofPort,
+    onward: kernelPaths(port.running().peers),
     flowText: (flow: InstalledFlow) => printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, words.names),
   };
 }

@@ -1,4 +1,5 @@
-import type { FamilyTrace, TraceDifference, TraceDrop, TraceHop, TraceOutcome, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, TraceDifference, TraceDrop, TraceHop, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
+import type { Ip } from '../../base/net/ip.ts';
 import { AssumedConnections } from '../../dataplane/flow-walk/assumed-tracking.ts';
 import { type WalkedPacket, type WalkHop, walkPacket } from '../../dataplane/flow-walk/flow-walk.ts';
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
@@ -18,6 +19,8 @@ export interface TraceNode {
   readonly names: HopNames;
   readonly gateway: number;
   readonly tunnel: number;
+  /** Returns how the kernel sends a packet from the gateway to another node's pod. */
+  readonly onward: (destination: Ip) => TraceOnward | undefined;
   readonly flowText: (flow: InstalledFlow) => string;
 }
 
@@ -129,11 +132,14 @@ function outcomeOf(node: TraceNode, walked: WalkedPacket): TraceOutcome {
   return { what: 'dropped', to: drop.name, packet: tracedPacket(last.packet), drop };
 }
 
-function sent({ names, gateway, tunnel }: TraceNode, to: number | 'learning', packet: PacketState): TraceOutcome {
+function sent({ names, gateway, tunnel, onward: onwardOf }: TraceNode, to: number | 'learning', packet: PacketState): TraceOutcome {
   const leaving = tracedPacket(packet);
   const { tunnel: _outer, ...inner } = leaving;
   if (to === tunnel) return { what: 'tunnel', to: names.peerAt(tunnelDestination(packet)?.text ?? '') ?? 'a node', packet: leaving };
-  if (to === gateway) return { what: 'node', to: names.port(to), packet: inner };
+  if (to === gateway) {
+    const onward = onwardOf(addressIn(packet, 'dst'));
+    return { what: 'node', to: names.port(to), packet: inner, ...(onward && { onward }) };
+  }
   return { what: 'pod', to: to === 'learning' ? 'every port' : names.port(to), packet: inner };
 }
 

@@ -41,6 +41,8 @@ it.each([
   [{ from: 'node:n2', to: '10.0.0.1' }, 'from: "node:n2" is on n2, and this is n1'],
   [{ from: 'outside:x', to: '10.0.0.1' }, 'from: "outside:x" is not outside:ADDRESS'],
   [{ from: 'tunnel:n9/10.10.4.9', to: '10.10.0.5' }, 'from: "tunnel:n9/10.10.4.9" names no other node'],
+  [{ from: 'direct:n9/10.10.4.9', to: '10.10.0.5' }, 'from: "direct:n9/10.10.4.9" names no other node'],
+  [{ from: 'direct:n2/x', to: '10.10.0.5' }, 'from: "direct:n2/x" is not of the form direct:NODE/ADDRESS'],
   [{ from: 'tunnel:n2/x', to: '10.10.0.5' }, 'from: "tunnel:n2/x" is not of the form tunnel:NODE/ADDRESS'],
   [{ from: '', to: '10.10.0.5' }, 'from: "" names no end of a connection'],
   [{ from: 'shop/web-0', to: 'shop/db-9' }, 'to: "shop/db-9" is no pod with an address'],

@@ -15,7 +15,7 @@ interface TraceSender {
   readonly addresses: readonly Ip[];
   /** Sending pod of this node. */
   readonly pod?: { readonly ofPort: number; readonly mac: Mac };
-  /** Node that a tunnel packet comes from. */
+  /** Node that a packet from the tunnel comes from. */
   readonly peer?: Peer;
 }
 
@@ -122,7 +122,7 @@ function senderOf(text: string, names: TraceNames): TraceSender {
     return { name: text, kind: 'gateway', addresses: environment.gateway.addresses };
   }
   if (kind === 'outside') return { name: text, kind: 'gateway', addresses: outsideOf('from', text, rest) };
-  if (kind === 'tunnel') return tunnelSender(text, rest, names);
+  if (kind === 'tunnel' || kind === 'direct') return peerSender(kind, text, rest, names);
   if (isIp(text)) return senderAt(parseIp(text), names);
   const lease = leaseNamed(text, names);
   if (lease) return podSender(lease, names);
@@ -137,7 +137,7 @@ function elsewhere(field: string, text: string, node: string, { node: own }: Tra
 
 /** Splits a prefix off a name: an IPv6 address has none. */
 function split(text: string): readonly [kind?: string, rest?: string] {
-  const [, kind, rest = ''] = /^(node|outside|tunnel|service)(?::(.*))?$/.exec(text) ?? [];
+  const [, kind, rest = ''] = /^(node|outside|tunnel|direct|service)(?::(.*))?$/.exec(text) ?? [];
   return kind === undefined ? [] : [kind, rest];
 }
 
@@ -147,13 +147,14 @@ function outsideOf(field: string, text: string, address: string): readonly Ip[] 
   return [parseIp(address)];
 }
 
-/** Packet of another node's pod, which arrives here through the tunnel: `tunnel:NODE/ADDRESS`. */
-function tunnelSender(text: string, rest: string, names: TraceNames): TraceSender {
+/** Packet of another node's pod, which arrives here through the tunnel (`tunnel:NODE/ADDRESS`) or through the kernel (`direct:NODE/ADDRESS`). */
+function peerSender(way: 'tunnel' | 'direct', text: string, rest: string, names: TraceNames): TraceSender {
   const [nodeName = '', address = ''] = rest.split('/');
   const peer = names.peer(nodeName);
   if (!peer) throw invalid('from', text, 'names no other node that this node knows');
-  if (!isIp(address)) throw invalid('from', text, 'is not of the form tunnel:NODE/ADDRESS');
-  return { name: text, kind: 'tunnel', addresses: [parseIp(address)], peer };
+  if (!isIp(address)) throw invalid('from', text, `is not of the form ${way}:NODE/ADDRESS`);
+  const sender = { name: text, addresses: [parseIp(address)] };
+  return way === 'tunnel' ? { ...sender, kind: 'tunnel', peer } : { ...sender, kind: 'gateway' };
 }
 
 function senderAt(ip: Ip, names: TraceNames): TraceSender {
@@ -182,7 +183,7 @@ function receiverOf(text: string, names: TraceNames): TraceReceiver {
   if (kind === 'outside') return { name: text, addresses: outsideOf('to', text, rest) };
   if (kind === 'service') return serviceReceiver(text, rest, names);
   if (kind === 'node') return nodeReceiver(text, rest, names);
-  if (kind === 'tunnel') throw invalid('to', text, 'is not a receiver');
+  if (kind === 'tunnel' || kind === 'direct') throw invalid('to', text, 'is not a receiver');
   if (isIp(text)) return { name: text, addresses: [parseIp(text)] };
   const lease = leaseNamed(text, names);
   if (lease) return { name: text, addresses: lease.addresses.map(({ ip }) => ip) };

@@ -20,6 +20,10 @@ afterEach(async () => {
 
 const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
 const toNode2: TraceOutcome = { what: 'tunnel', to: 'node-2', packet };
+const encrypted: TraceOutcome = {
+  ...{ what: 'node', to: 'the node, through its gateway', packet },
+  onward: { node: 'node-2', mode: 'wireguard', device: 'antrea-wg0' },
+};
 const delivered: TraceOutcome = { what: 'pod', to: 'pod shop/db-0', packet };
 
 function answer(node: string, bridge: TraceOutcome): string {
@@ -82,6 +86,25 @@ it('asks the node of the sender, then the next one, and compares with the object
   expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
   expect(out).toContain('meaning allowed (no policy isolates an end)');
   expect(code).toBe(0);
+});
+
+it('follows a packet that the kernel sends to the next node', async () => {
+  const [, second] = both;
+  if (!second) throw new Error('no agent');
+  const { code, out, commands } = await trace([{ node: 'node-1', reply: { answer: answer('node-1', encrypted) } }, second]);
+  expect(commands[1]).toContain('direct:node-1/10.0.0.5');
+  expect(out).toContain('The kernel of node-1 sends it by antrea-wg0, encrypted, to node-2.');
+  expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
+  expect(out).toContain('bridge allowed (wireguard to node-2, then pod shop/db-0)');
+  expect(code).toBe(0);
+});
+
+it('reports a packet that may not leave without encryption', async () => {
+  const blocked: TraceOutcome = { ...encrypted, onward: { node: 'node-2', mode: 'blocked' } };
+  const { code, out } = await trace([{ node: 'node-1', reply: { answer: answer('node-1', blocked) } }]);
+  expect(out).toContain('DENIED');
+  expect(out).toContain('The kernel of node-1 drops it: there is no encrypted way to node-2 yet');
+  expect(code).toBe(4); // the objects allow it
 });
 
 it('reports that the objects deny what the nodes let pass', async () => {

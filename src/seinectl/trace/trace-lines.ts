@@ -1,4 +1,4 @@
-import type { TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
 import type { Room } from '../table.ts';
 import { decidedEnds, differsInResult, type PathMeaning, type TraceVerdict, type WholePath, type WholeTrace } from './whole-trace.ts';
 
@@ -56,11 +56,12 @@ function segmentLines({ node, hops }: WholePath['segments'][number], isWide: boo
   });
 }
 
-function outcomeLines({ what, to, drop }: TraceOutcome, node: string): string[] {
+function outcomeLines({ what, to, drop, onward }: TraceOutcome, node: string): string[] {
   switch (what) {
     case 'pod':
       return [`  Delivered to ${to} on ${node}.`];
     case 'node':
+      if (onward) return [`  ${onwardText(onward, node)}`];
       return [`  Given to the kernel of ${node}, which routes it on: its firewall and routes are not part of this trace.`];
     case 'tunnel':
       return [];
@@ -71,6 +72,13 @@ function outcomeLines({ what, to, drop }: TraceOutcome, node: string): string[] 
     case 'dropped':
       return drop ? dropLines(drop, node) : [`  Dropped on ${node}.`];
   }
+}
+
+function onwardText({ node: to, mode, device }: TraceOnward, node: string): string {
+  if (mode === 'blocked')
+    return `The kernel of ${node} drops it: there is no encrypted way to ${to} yet, and wireGuard.unencryptedPeers is drop.`;
+  if (mode === 'wireguard') return `The kernel of ${node} sends it by ${device}, encrypted, to ${to}.`;
+  return `The kernel of ${node} sends it ${device === undefined ? 'by its own routes' : `by ${device}`}, without a tunnel, to ${to}.`;
 }
 
 function dropLines({ table, name, message, cause, remedy, packets }: NonNullable<TraceOutcome['drop']>, node: string): string[] {
@@ -112,6 +120,7 @@ function verdictsText({ desired, bridge, segments }: WholePath, meaning: PathMea
   return `meaning ${specified} · desired ${wanted} · bridge ${installed} · ${tables} tables in ${milliseconds} ms`;
 }
 
-function resultText({ what, to }: TraceOutcome): string {
-  return { pod: to, tunnel: `to ${to}`, node: 'to the node', answered: to, dropped: to, unreadable: 'unreadable' }[what];
+function resultText({ what, to, onward }: TraceOutcome): string {
+  const byKernel = onward ? `${onward.mode === 'blocked' ? 'blocked' : onward.mode} to ${onward.node}` : 'to the node';
+  return { pod: to, tunnel: `to ${to}`, node: byKernel, answered: to, dropped: to, unreadable: 'unreadable' }[what];
 }

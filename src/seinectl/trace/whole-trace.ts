@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, NodeTrace, TracePath } from '../../api/trace.ts';
 
 /** Question for one node, as the query of `/v1/trace`. */
 export interface NodeQuestion {
@@ -72,10 +72,9 @@ async function followPath(
   ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
 ): Promise<WholePath> {
   const segments: TraceSegment[] = [segmentOf(firstNode, firstPath, milliseconds)];
-  for (let last = segments[0]; last?.bridge.what === 'tunnel'; last = segments.at(-1)) {
-    const { to: node, packet } = last.bridge;
+  for (let last = segments[0], node = nextNode(last); last && node !== undefined; last = segments.at(-1), node = nextNode(last)) {
     if (segments.length >= NODES_MAX) return whole(firstPath, segments, { node, reason: `more than ${NODES_MAX} nodes: a loop` });
-    const question = onwards(last.node, packet, family, connection);
+    const question = onwards(last, family, connection);
     const answer = await ask(node, question);
     if ('failure' in answer) return whole(firstPath, segments, { node, reason: answer.failure });
     const [trace] = answer.answer.traces;
@@ -86,14 +85,18 @@ async function followPath(
   return whole(firstPath, segments);
 }
 
-function onwards(
-  from: string,
-  { source, sourcePort, destination, destinationPort, protocol }: TracedPacket,
-  family: string,
-  connection: string,
-): NodeQuestion {
+/** Returns the node that gets the packet from the last one. */
+function nextNode(last: TraceSegment | undefined): string | undefined {
+  if (!last) return undefined;
+  const { what, to, onward } = last.bridge;
+  if (what === 'tunnel') return to;
+  return onward?.mode === 'blocked' ? undefined : onward?.node;
+}
+
+function onwards({ node, bridge: { what, packet } }: TraceSegment, family: string, connection: string): NodeQuestion {
+  const { source, sourcePort, destination, destinationPort, protocol } = packet;
   return {
-    from: `tunnel:${from}/${source}`,
+    from: `${what === 'tunnel' ? 'tunnel' : 'direct'}:${node}/${source}`,
     to: destination,
     family,
     port: destinationPort === undefined ? 'icmp' : `${destinationPort}/${protocol}`,
@@ -113,10 +116,10 @@ function whole({ endpoints }: TracePath, segments: readonly TraceSegment[], miss
 
 /** Every node has to pass the packet on; the last one has to deliver it. */
 function verdictOf(segments: readonly TraceSegment[], which: 'bridge' | 'desired'): TraceVerdict {
-  const outcomes = segments.map((segment) => segment[which].what);
-  if (outcomes.some((what) => what === 'dropped' || what === 'answered')) return 'denied';
+  const outcomes = segments.map((segment) => segment[which]);
+  if (outcomes.some(({ what, onward }) => what === 'dropped' || what === 'answered' || onward?.mode === 'blocked')) return 'denied';
   const last = outcomes.at(-1);
-  return last === 'pod' || last === 'node' ? 'allowed' : 'unknown';
+  return last?.what === 'pod' || (last?.what === 'node' && !last.onward) ? 'allowed' : 'unknown';
 }
 
 /** Returns the ends of a connection that policies decide: of which a policy isolates the pod, or which is blocked. */

@@ -1,0 +1,28 @@
+import { expect, it } from 'vitest';
+import { parseCidr, parseIp } from '../../base/net/ip.ts';
+import { kernelPaths } from './kernel-paths.ts';
+
+const via = parseIp('192.0.2.2');
+const peers = [
+  { name: 'n2', podCidrs: [parseCidr('10.10.4.0/22'), parseCidr('fd00:10:4::/64')], direct: { ipv4: { hop: { via, dev: 'eth0' } } } },
+  { name: 'n3', podCidrs: [parseCidr('10.10.8.0/22')], direct: { ipv4: { hop: { dev: 'antrea-wg0' } } } },
+  { name: 'n4', podCidrs: [parseCidr('10.10.12.0/22')], direct: { ipv4: {} } },
+  { name: 'n5', podCidrs: [parseCidr('10.10.16.0/22')], direct: { ipv4: {} } },
+  { name: 'n6', podCidrs: [parseCidr('10.10.20.0/22')] },
+];
+const onward = kernelPaths({
+  intents: () => peers,
+  modesOf: (name) => [{ family: 'ipv4', mode: name === 'n5' ? 'blocked' : 'direct' }],
+});
+
+it.each([
+  ['10.10.4.9', { node: 'n2', mode: 'direct', device: 'eth0' }],
+  ['10.10.8.9', { node: 'n3', mode: 'wireguard', device: 'antrea-wg0' }],
+  ['10.10.12.9', { node: 'n4', mode: 'direct' }],
+  ['10.10.16.9', { node: 'n5', mode: 'blocked' }],
+  ['10.10.20.9', undefined], // through the tunnel
+  ['fd00:10:4::9', undefined], // direct in the other family only
+  ['203.0.113.9', undefined],
+])('the kernel sends packets for %s on as %j', (address, expected) => {
+  expect(onward(parseIp(address))).toEqual(expected);
+});
