@@ -125,6 +125,20 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       about: 'With trafficEncryptionMode: wireGuard. They are dropped; a route of another program may send them.',
       queries: { '{{instance}} {{family}}': rate('cleartext_drops_total', 'instance, family') },
     },
+    {
+      title: 'WireGuard peers without a recent handshake',
+      about: 'With packets to send there is a handshake every two minutes. `none`: the UDP port may be blocked.',
+      queries: { '{{instance}} {{handshake}}': value('wireguard_peers', ',handshake!="recent"') },
+    },
+    {
+      title: 'WireGuard traffic',
+      about: 'With trafficEncryptionMode: wireGuard.',
+      unit: 'Bps',
+      queries: {
+        'received {{instance}}': rate('wireguard_rx_bytes_total', 'instance'),
+        'sent {{instance}}': rate('wireguard_tx_bytes_total', 'instance'),
+      },
+    },
   ],
   'Keeping it so': [
     {

@@ -10,6 +10,7 @@ import type { RepairPause } from '../operations/admin/repair-pause.ts';
 import type { AgentPorts } from '../operations/admin/routes.ts';
 import type { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
+import { WireGuardReader } from '../operations/diagnose/entries/wireguard-reader.ts';
 import type { HalfOpenConnections } from '../services/packet-in/half-open.ts';
 import type { NoEndpointResponder } from '../services/packet-in/no-endpoint.ts';
 import type { AgentConfig } from './config/agent-config.ts';
@@ -78,6 +79,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     packets,
     host: stack.links,
     nftables: stack.nftables,
+    wireGuard: new WireGuardReader(stack.wireGuard),
     netfilter: stack.netfilter,
     nodeState,
     sources,

@@ -55,12 +55,21 @@ export interface PeerModeView {
   readonly since: string;
 }
 
+/** WireGuard key of a node. */
+export interface WireGuardPeerView {
+  readonly publicKey: string;
+  /** Time since the last handshake with this peer (s); null if there was none, and for this node. */
+  readonly handshakeSeconds: number | null;
+}
+
 export interface NodeView extends ObjectView {
   readonly role: 'self' | 'peer';
   readonly podCidrs: readonly string[];
   readonly transport: readonly string[];
   /** How this node sends to the pods of a peer, by family; absent for this node. */
   readonly modes?: readonly PeerModeView[];
+  /** Key of the node in the WireGuard device of this one; absent without encryption. */
+  readonly wireGuard?: WireGuardPeerView;
 }
 
 export interface ServiceView extends ObjectView {

@@ -1,5 +1,5 @@
 import type { Entry, EntryState, FlowEntry, PortEntry } from '../api/entry.ts';
-import type { NodeView, ObjectView, PeerModeView, PodView, ServiceView } from '../api/object.ts';
+import type { NodeView, ObjectView, PeerModeView, PodView, ServiceView, WireGuardPeerView } from '../api/object.ts';
 import type { Tone } from './paint.ts';
 import type { TableColumn } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText } from './words.ts';
@@ -99,6 +99,7 @@ const nodes: ResourceListing<NodeView> = {
     { title: 'TUNNEL ENDS', of: ({ transport }) => transport.join(' ') },
     flowsColumn,
     { title: 'ROUTES', of: ({ host }) => `${host.held}/${host.wanted}`, align: 'right' },
+    { title: 'WIREGUARD', of: ({ wireGuard, role }) => (wireGuard ? keyText(wireGuard, role) : '-'), wide: true },
     { title: 'SENDS BY', of: ({ modes = [] }) => modes.map(modeText).join('; ') || '-', wide: true },
     problemColumn,
   ],
@@ -107,6 +108,13 @@ const nodes: ResourceListing<NodeView> = {
 /** Returns how the node sends to a peer, such as `ipv4 direct since 2026-11-29T12:00:00Z (the peer is on the link)`. */
 function modeText({ family, mode, reason, since }: PeerModeView): string {
   return `${family} ${mode} since ${since.slice(0, 19)}Z (${reason})`;
+}
+
+/** Returns the beginning of a node's key and the age of the handshake, such as `Zm9vYmFy handshake 12 s ago`. */
+function keyText({ publicKey, handshakeSeconds }: WireGuardPeerView, role: NodeView['role']): string {
+  const key = publicKey.slice(0, 8);
+  if (role === 'self') return key;
+  return `${key} ${handshakeSeconds === null ? 'no handshake' : `handshake ${handshakeSeconds} s ago`}`;
 }
 
 const services: ResourceListing<ServiceView> = {

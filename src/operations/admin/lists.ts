@@ -1,5 +1,5 @@
 import type { Entry } from '../../api/entry.ts';
-import type { NodeView } from '../../api/object.ts';
+import type { NodeView, WireGuardPeerView } from '../../api/object.ts';
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -9,10 +9,12 @@ import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts
 import type { Service } from '../../kubernetes/resources/service.ts';
 import { listLinks } from '../../netlink/links.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
+import type { WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';
 import type { BridgeFilter } from '../diagnose/entries/bridge-entries.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import type { WireGuardReader } from '../diagnose/entries/wireguard-reader.ts';
 import { type ApiAnswer, itemsAnswer } from './answer.ts';
 import { ownNodeView, peerView } from './views/node-view.ts';
 import { type PodChecker, type PodSources, podView } from './views/pod-view.ts';
@@ -33,6 +35,11 @@ export interface PodListPort extends EntryListPort {
 export interface NodeListPort extends EntryListPort {
   readonly config: { readonly nodeName: string };
   readonly peers: Pick<PeerSource, 'peers'>;
+  readonly wireGuard: Pick<WireGuardReader, 'peers'>;
+  /** Undefined until the node is known. */
+  readonly encryption: () =>
+    | { readonly publicKey: string | undefined; readonly peers: { nodeOf(key: WireGuardPublicKey): string | undefined } }
+    | undefined;
   readonly running: () => {
     readonly environment: NodeEnvironment;
     readonly peers: { readonly objections: { of(name: string): readonly string[] }; modesOf(name: string): NonNullable<NodeView['modes']> };
@@ -65,19 +72,36 @@ export const pods: List<PodListPort> = async ({ reader, turns, host, running }, 
   return itemsAnswer(views(), turns);
 };
 
-export const nodes: List<NodeListPort> = async ({ reader, turns, config, peers: source, running }, query, signal) => {
+export const nodes: List<NodeListPort> = async (port, query, signal) => {
+  const { reader, turns, config, peers: source, running } = port;
   const { environment, peers } = running();
   const isAskedFor = named(query);
   const [parts, snapshot] = [reader.parts, await reader.snapshot(signal)];
+  const keys = await wireGuardPeers(port, signal);
   function* views() {
     const own = config.nodeName;
-    if (isAskedFor(own)) yield ownNodeView(own, environment, parts, snapshot);
+    if (isAskedFor(own)) yield ownNodeView(own, { environment, publicKey: port.encryption()?.publicKey }, parts, snapshot);
     for (const peer of source.peers() as Iterable<Peer>)
-      if (isAskedFor(peer.name))
-        yield peerView(peer, { objections: peers.objections.of(peer.name), modes: peers.modesOf(peer.name) }, parts, snapshot);
+      if (isAskedFor(peer.name)) yield peerView(peer, aboutPeer(peer.name), parts, snapshot);
   }
+  const aboutPeer = (name: string) => {
+    const wireGuard = keys.get(name);
+    return { objections: peers.objections.of(name), modes: peers.modesOf(name), ...(wireGuard && { wireGuard }) };
+  };
   return itemsAnswer(views(), turns);
 };
+
+/** Returns peers of the WireGuard device by the name of the node that has the key. */
+async function wireGuardPeers({ wireGuard, encryption }: NodeListPort, signal: AbortSignal): Promise<Map<string, WireGuardPeerView>> {
+  const now = Date.now();
+  const found = new Map<string, WireGuardPeerView>();
+  for (const { publicKey, handshakeAt } of await wireGuard.peers(signal)) {
+    const name = encryption()?.peers.nodeOf(publicKey);
+    const handshakeSeconds = handshakeAt === undefined ? null : Math.max(0, Math.round((now - handshakeAt) / 1_000));
+    if (name !== undefined) found.set(name, { publicKey, handshakeSeconds });
+  }
+  return found;
+}
 
 export const services: List<ServiceListPort> = async ({ reader, turns, sources, running }, query, signal) => {
   const served = running().services;

@@ -287,6 +287,18 @@ export const metricRows = {
     labels: ['family'],
   },
 
+  wireguard_peers: {
+    type: 'gauge',
+    help: 'Peers of the WireGuard device by their last handshake: recent, stale (more than 180 s ago), or none. With packets to send, there is one every two minutes.',
+    labels: ['handshake'],
+  },
+
+  wireguard_handshake_age_seconds: { type: 'gauge', help: 'Age of the oldest last handshake of a WireGuard peer.' },
+
+  wireguard_rx_bytes_total: { type: 'counter', help: 'Bytes received from WireGuard peers since the agent started reading them.' },
+
+  wireguard_tx_bytes_total: { type: 'counter', help: 'Bytes sent to WireGuard peers since the agent started reading them.' },
+
   sctp_unlearned_packets_total: {
     type: 'counter',
     help: 'Packets of SCTP associations that were admitted but not learned, because the share of the sender is full (userspace data path only).',

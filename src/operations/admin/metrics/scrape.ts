@@ -16,6 +16,7 @@ import { readAffinityUse } from '../../diagnose/entries/affinity-clients.ts';
 import { type GuardDropsPort, readClearDrops, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
 import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
+import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
 import type { NodeHealth } from '../problems/node-health.ts';
 import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../problems/policy-facts.ts';
@@ -23,6 +24,7 @@ import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
 import type { AgentRecord } from './record.ts';
+import { wireGuardSamples } from './wireguard-samples.ts';
 
 /** Maximum number of addresses that are counted separately; OVS remembers no more either. */
 const UNKNOWN_PEERS_MAX = 256;
@@ -94,11 +96,16 @@ interface SourceMetricsPort {
   readonly sourceStatuses: () => readonly ReflectorStatus[];
 }
 
+interface WireGuardMetricsPort {
+  readonly wireGuard: Pick<WireGuardReader, 'peers' | 'bytes'>;
+}
+
 export type ScrapePort = NodeMetricsPort &
   ConnectionMetricsPort &
   DatapathMetricsPort &
   FirewallMetricsPort &
   PartMetricsPort &
+  WireGuardMetricsPort &
   SourceMetricsPort;
 
 /** Verdicts of policies, in packets. */
@@ -136,6 +143,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     peer_modes: (agent.node()?.peers.modeCounts() ?? []).map(({ mode, family, peers }): Sample => [{ mode, family }, peers]),
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     cleartext_drops_total: [...readClearDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
+    ...(await wireGuardSamples(agent.wireGuard, Date.now(), signal)),
     sctp_unlearned_packets_total: unlearned,
     ...(await affinities(agent.openflow, signal)),
     drops_total: drops,

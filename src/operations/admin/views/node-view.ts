@@ -6,7 +6,12 @@ import type { NodeSnapshot } from '../../diagnose/entries/node-reader.ts';
 import type { Parts } from '../../diagnose/entries/targets.ts';
 import { holdingsOf } from './holdings.ts';
 
-export function ownNodeView(name: string, environment: NodeEnvironment, parts: Parts, snapshot: NodeSnapshot): NodeView {
+export function ownNodeView(
+  name: string,
+  { environment, publicKey }: { readonly environment: NodeEnvironment; readonly publicKey: string | undefined },
+  parts: Parts,
+  snapshot: NodeSnapshot,
+): NodeView {
   const texts = (values: readonly { readonly text: string }[]): string[] => values.map(({ text }) => text);
   return {
     ...holdingsOf(parts, snapshot, [ownerOf('node')]),
@@ -14,13 +19,18 @@ export function ownNodeView(name: string, environment: NodeEnvironment, parts: P
     role: 'self',
     podCidrs: texts(environment.podCidrs),
     transport: texts(environment.transport),
+    ...(environment.wireGuard && publicKey !== undefined ? { wireGuard: { publicKey, handshakeSeconds: null } } : {}),
   };
 }
 
 /** @param objections reasons why it is not served as specified */
 export function peerView(
   { name, podCidrs, transport }: Peer,
-  { objections, modes }: { readonly objections: readonly string[]; readonly modes: NonNullable<NodeView['modes']> },
+  {
+    objections,
+    modes,
+    wireGuard,
+  }: { readonly objections: readonly string[] } & Required<Pick<NodeView, 'modes'>> & Pick<NodeView, 'wireGuard'>,
   parts: Parts,
   snapshot: NodeSnapshot,
 ): NodeView {
@@ -41,5 +51,6 @@ export function peerView(
     podCidrs,
     transport: ends,
     modes,
+    ...(wireGuard && { wireGuard }),
   };
 }
