@@ -42,7 +42,7 @@ function leavesOf(command: Command, words = ''): readonly Leaf[] {
 const COMMON_FROM = 4;
 
 function commonOptions(leaves: readonly Leaf[]): ReadonlySet<string> {
-  const rows = leaves.flatMap(({ command }) => command.options.map(optionRow));
+  const rows = leaves.flatMap(({ command }) => command.options.filter(({ hidden }) => !hidden).map(optionRow));
   return new Set(rows.filter((row) => rows.filter((other) => other === row).length >= COMMON_FROM));
 }
 
@@ -54,7 +54,10 @@ function commandSection({ words, command }: Leaf, common: ReadonlySet<string>): 
     const name = `${each.name().toUpperCase()}${each.variadic ? '…' : ''}`;
     return each.required ? name : `[${name}]`;
   });
-  const own = command.options.map(optionRow).filter((row) => !common.has(row));
+  const own = command.options
+    .filter(({ hidden }) => !hidden)
+    .map(optionRow)
+    .filter((row) => !common.has(row));
   const shared = command.options.filter((option) => common.has(optionRow(option))).map(({ long }) => `\`${long}\``);
   return [
     `### ${words}`,
@@ -106,9 +109,9 @@ function alertRules(): readonly Alert[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/** Replaces Prometheus' templates by the names of their values. */
+/** Replaces Prometheus' templates by the names of their values. Of adjacent ones, which are present and former labels, the first is named. */
 function filled(text: string): string {
-  return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}/g, '*$1*');
+  return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}(?:\{\{[^}]*\}\})*/g, '*$1*');
 }
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');

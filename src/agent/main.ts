@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   privateFolder(config.stateDir);
   const programLog = createLog(config.logLevel);
   const log = programLog.child({ node: config.nodeName });
-  for (const warning of warnings) log.warn('not all of the configuration is in force', { cause: warning });
+  for (const warning of warnings) log.warn('part of the configuration is not in force', { cause: warning });
   if (text !== undefined) await remember(config.stateDir, text, log);
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));

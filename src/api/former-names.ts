@@ -3,8 +3,8 @@ import type { HealthReport, Problem } from './problem.ts';
 import type { AgentStatus } from './status.ts';
 
 /*
- * Names of members and checks up to 0.23. Answers have them beside the present names until 0.26, so that agents, seinectl and scripts of
- * neighbouring releases understand each other.
+ * Names of members and checks up to 0.23, and of a verdict and a kind up to 0.25. Answers have them beside the present names until 0.26 and
+ * 0.27, so that agents, seinectl and scripts of neighbouring releases understand each other.
  */
 
 const formerChecks: Readonly<Partial<Record<string, string>>> = { 'tunnel.unknownPeers': 'tunnel.strangers' };
@@ -35,9 +35,24 @@ export function presentFinding({ mend, ...finding }: Finding & FormerRemedy): Fi
   return present.remedy === undefined && mend !== undefined ? { ...present, remedy: mend } : present;
 }
 
-/** Adds `looks`, and `mend` to each problem. */
-export function healthWithFormerNames(report: HealthReport): HealthReport & Pick<AgentStatus, 'looks'> {
-  return { ...report, problems: report.problems.map((problem): Problem => withFormerRemedy(problem)), looks: report.healthChecks };
+/** Verdict `not all checked` up to 0.25. */
+export const formerVerdict = 'not all looked at';
+/** Kinds of problems up to 0.25. */
+const formerKinds: Readonly<Partial<Record<string, string>>> = { 'check.failing': 'look.failing' };
+
+/** Adds `looks`, `formerVerdict` if the verdict had another name, and `mend` and `formerKind` to problems. */
+export function healthWithFormerNames(report: HealthReport): HealthReport & Pick<AgentStatus, 'looks' | 'formerVerdict'> {
+  return {
+    ...report,
+    problems: report.problems.map(problemWithFormerNames),
+    looks: report.healthChecks,
+    ...(report.verdict === 'not all checked' ? { formerVerdict } : {}),
+  };
+}
+
+function problemWithFormerNames(problem: Problem): Problem {
+  const formerKind = formerKinds[problem.kind];
+  return { ...withFormerRemedy(problem), ...(formerKind === undefined ? {} : { formerKind }) };
 }
 
 /** Returns the periodic checks of a status of any release. */

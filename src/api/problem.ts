@@ -37,7 +37,7 @@ export const problemKinds = {
   cni: 'the CNI plugin or its configuration is not what was installed; `about` is the file',
   node: 'a warning about the node itself; `about` is the part of the agent that found it',
   held: 'a mass removal waits for a second check; `about` is the kind of entries',
-  'look.failing': 'a periodic check fails repeatedly',
+  'check.failing': 'a periodic check fails repeatedly',
 } as const;
 type ProblemKind = keyof typeof problemKinds;
 
@@ -56,6 +56,8 @@ export interface Problem {
   readonly remedy?: string;
   /** @deprecated Name of `remedy` up to 0.23; see `former-names.ts`. */
   readonly mend?: string;
+  /** @deprecated Kind up to 0.25, if it was another. */
+  readonly formerKind?: string;
 }
 
 /** Problem as found by a check; the agent adds the time. */
@@ -94,9 +96,9 @@ export interface HealthCheckStatus {
  *
  * - `no problems`        no problem is known, and every check is within its deadline
  * - `problems`           see `problems`
- * - `not all looked at`  no problem is known, but a check is missing or overdue
+ * - `not all checked`    no problem is known, but a check is missing or overdue
  */
-const verdicts = ['no problems', 'problems', 'not all looked at'] as const;
+const verdicts = ['no problems', 'problems', 'not all checked'] as const;
 type HealthVerdict = (typeof verdicts)[number];
 
 /** All problems, the worst first, and the age of the checks. */

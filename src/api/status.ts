@@ -120,6 +120,8 @@ interface ClosedPod {
 export interface AgentStatus extends Partial<HealthReport> {
   /** @deprecated Name of `healthChecks` up to 0.23; see `former-names.ts`. */
   readonly looks?: HealthReport['healthChecks'];
+  /** @deprecated Verdict up to 0.25, if it had another name. */
+  readonly formerVerdict?: string;
   readonly node: string;
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
   readonly pid: number;

@@ -36,7 +36,7 @@ export function addNode(root: Command, { socket, terminal, exitWith }: NodeConte
     .command('cleanup')
     .description('show what Seine has left on this node; with --yes, remove it')
     .option('--yes', 'remove it')
-    .option('--force', 'although an agent runs, or pods are attached and lose their network')
+    .option('--force', 'also while an agent runs, or pods are attached; these pods lose their network')
     .option('--bridge <name>', `ovsBridge of the agent (${ovsBridge})`)
     .option('--gateway <name>', `hostGateway of the agent (${hostGateway})`)
     .option('--cni-bin-dir <folder>', `folder of the runtime’s plugins (${cniBinDir})`)

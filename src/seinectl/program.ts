@@ -188,7 +188,7 @@ function addExplain(
     .command('pod')
     .description('explain the network of a pod of this node, and its problems (exit 1 if any)')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--json', 'the data of the sentences')
+    .option('--json', 'print the data as JSON')
     .addHelpText('after', explainPodHelp)
     .action((name: string, { json }: { json?: boolean }) => pod(name, json === true));
 }

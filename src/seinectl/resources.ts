@@ -118,7 +118,7 @@ function keyText({ publicKey, handshakeSeconds }: WireGuardPeerView, role: NodeV
 }
 
 const services: ResourceListing<ServiceView> = {
-  about: 'Services as this node serves them, and what of them it does not do',
+  about: 'Services as this node serves them, and parts of them that it does not serve',
   namespaced: true,
   order: ({ name }) => [name],
   columns: [
@@ -203,7 +203,7 @@ const ports: ResourceListing<PortEntry> = {
 };
 
 const routes: ResourceListing<Entry> = {
-  about: "the node's own routes, rules, addresses, neighbours and interface as far as they are Seine's, in the words of ip",
+  about: 'routes, rules, addresses, neighbours and interfaces of the node that Seine manages, in the syntax of ip',
   namespaced: false,
   order: ({ kind, name }) => [kind, name],
   columns: [

@@ -48,9 +48,9 @@ export function addTimeline(root: Command, { agent, terminal, exitWith }: Timeli
     .command('timeline')
     .description('show what the agent did last: one line for each event, oldest first')
     .option('--since <time>', 'how far back, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay, 600)
-    .addOption(new Option('--level <level>', 'nothing less than this').choices(levels).default('debug' satisfies Level))
+    .addOption(new Option('--level <level>', 'only lines of this level and above').choices(levels).default('debug' satisfies Level))
     .option('--about <text>', 'only lines with this text, e.g. a pod, an owner, bridge', notEmpty)
-    .option('--json', 'lines as the agent wrote them')
+    .option('--json', 'print the JSON lines of the log')
     .addHelpText('after', help)
     .action((options: TimelineOptions) => exitWith(timeline(agent(), options, terminal, Date.now())));
 }

@@ -71,7 +71,7 @@ it('keeps age and findings of the last successful check, and reports persistent 
   nowMs = 2_001;
   await expect
     .poll(() => checks.problems())
-    .toEqual([{ kind: 'look.failing', about: 'x', message: 'periodic check x fails: no such folder' }]);
+    .toEqual([{ kind: 'check.failing', about: 'x', message: 'periodic check x fails: no such folder' }]);
   expect(checks.records().map(freshnessOf)).toEqual(['overdue']);
 });
 

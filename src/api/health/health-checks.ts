@@ -99,5 +99,5 @@ function sentence({ message }: FoundProblem): string {
 
 function failing({ check: { name }, failures, lastError }: RunningCheck): readonly FoundProblem[] {
   if (failures < FAILURES_REPORTED || lastError === undefined) return [];
-  return [{ kind: 'look.failing', about: name, message: `periodic check ${name} fails: ${lastError.rawMessage}` }];
+  return [{ kind: 'check.failing', about: name, message: `periodic check ${name} fails: ${lastError.rawMessage}` }];
 }

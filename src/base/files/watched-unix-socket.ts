@@ -81,7 +81,7 @@ export class WatchedUnixSocket {
       await pause(checkMs, signal);
       if (signal.aborted) return;
       if (this.#server && existsSync(path)) continue;
-      if (this.#server) log.warn('socket removed; making it again', { socket: name, path });
+      if (this.#server) log.warn('socket was removed; creating it again', { socket: name, path });
       try {
         this.#server?.close(); // otherwise it would remove the new one when it is closed
         this.#server = undefined;

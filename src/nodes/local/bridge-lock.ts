@@ -84,7 +84,7 @@ export class BridgeLock {
 
   #isOurs(): void {
     const { readiness, log } = this.#options;
-    if (this.#state === 'another’s') log.info('the bridge is ours', { lock: this.name });
+    if (this.#state === 'another’s') log.info('acquired the bridge lock', { lock: this.name });
     this.#state = 'held';
     readiness.clear('lock');
   }

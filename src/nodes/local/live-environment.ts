@@ -87,7 +87,7 @@ export class LiveEnvironment {
       return;
     }
     const difference = Object.fromEntries(changed.map((key) => [key, { before: was[key], now: is[key] }]));
-    log.warn('the node has changed; everything follows', difference);
+    log.warn('the environment of the node changed; updating all flows', difference);
     for (const listener of this.#listeners) listener(this.#current, before);
   }
 

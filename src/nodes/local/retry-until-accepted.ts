@@ -28,7 +28,7 @@ export async function retryUntilAccepted({ what, work, readiness, log, retryMs }
       const error = SeineError.from(thrown, what);
       if (error.code !== 'REFUSED') throw error;
       readiness.obstruct(what, 'starting', error.message);
-      if (error.message !== lastReason) log.error('the node cannot be set up; trying again', { what, cause: error.message });
+      if (error.message !== lastReason) log.error('node setup failed; retrying', { what, cause: error.message });
       lastReason = error.message;
     }
     await sleep(retryMs, undefined, { signal }).catch((thrown: unknown) => {

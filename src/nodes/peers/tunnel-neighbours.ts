@@ -190,7 +190,7 @@ export class TunnelNeighbours {
     const before = this.#answers.get(key)?.mac;
     this.#answers.set(key, { mac: hop.mac, atMs: nowMs });
     if (before !== undefined && before !== hop.mac)
-      this.#options.log.info('the next hop of tunnels has another Ethernet address', { address: hop.address.text, before, mac: hop.mac });
+      this.#options.log.info('MAC address of a tunnel next hop changed', { address: hop.address.text, before, mac: hop.mac });
   }
 
   #forgetOld(nowMs: number): void {

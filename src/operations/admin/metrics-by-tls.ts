@@ -82,7 +82,7 @@ export class MetricsByTls {
         if (now.cert === used.cert && now.key === used.key) continue;
         server.renewCertificate(now);
         used = now;
-        log.info('another certificate for the metrics', {});
+        log.info('loaded a new certificate for the metrics server', {});
       } catch (thrown) {
         log.failing('metrics certificate', 'the metrics’ certificate cannot be renewed', {
           cause: SeineError.from(thrown, 'read').message,

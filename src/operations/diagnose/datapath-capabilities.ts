@@ -58,7 +58,7 @@ export class DatapathProbe {
         WARNING,
         missing.map(({ feature, consequence }) => `the data path has no ${feature}: ${consequence}`),
       );
-      log.info('capabilities of the data path', { dataPath, ...abilities });
+      log.info('detected data path capabilities', { dataPath, ...abilities });
     }
   }
 

@@ -277,7 +277,10 @@ export class CniCalls {
     const [container, ifName] = [env.CNI_CONTAINERID, env.CNI_IFNAME].map((value) => value?.slice(0, LOGGED_LENGTH_MAX));
     const fields = { command: command.slice(0, LOGGED_LENGTH_MAX), container, interface: ifName, attempt, code, cause, details };
     if (code === cniCodes.internal)
-      this.#ports.log.error('CNI call failed by a bug', { ...fields, stack: thrown instanceof Error ? thrown.stack : undefined });
+      this.#ports.log.error('CNI call failed with an internal error', {
+        ...fields,
+        stack: thrown instanceof Error ? thrown.stack : undefined,
+      });
     else this.#ports.log.failing(callKey(command, wire), 'CNI call failed', fields);
   }
 }

@@ -76,7 +76,7 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
   }
   const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
   const orphans = [...links.values()].filter((link) => isPodInterface(link) && !kept.has(link.name));
-  for (const { name } of orphans) log.info('an interface that no pod has is removed', { interface: name });
+  for (const { name } of orphans) log.info('removing an interface that belongs to no pod', { interface: name });
   return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphans.length };
 }
 

@@ -48,7 +48,7 @@ describe('a suspension', () => {
     await suspensions.suspend({ what: 'node', name: '' }, minute);
     expect(suspensions.of('shopping/db')?.what).toBe('node');
     expect(events[0]).toBe(
-      'Warning PolicySuspended NetworkPolicy does nothing to pod shop/db until 1970-01-01T00:17:40.000Z: the payment provider moved',
+      'Warning PolicySuspended policies are suspended for pod shop/db until 1970-01-01T00:17:40.000Z: the payment provider moved',
     );
   });
 

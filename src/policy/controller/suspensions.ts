@@ -105,7 +105,7 @@ export class Suspensions {
     this.#held.set(keyOf(target), suspension);
     this.#say('policy is suspended', suspension);
     const until = new Date(suspension.untilMs).toISOString();
-    postEvent('PolicySuspended', `NetworkPolicy does nothing to ${targetText(target)} until ${until}: ${asked.reason}`, 'Warning');
+    postEvent('PolicySuspended', `policies are suspended for ${targetText(target)} until ${until}: ${asked.reason}`, 'Warning');
     this.#changed();
     return await this.#write();
   }
@@ -156,7 +156,7 @@ export class Suspensions {
       const text = file.read();
       return text === undefined ? [] : decodeSuspensions(text).filter(isSound);
     } catch (thrown) {
-      log.error('what suspended policies cannot be read: none is suspended', { cause: SeineError.from(thrown, 'suspensions').message });
+      log.error('policy suspensions cannot be read; no policy is suspended', { cause: SeineError.from(thrown, 'suspensions').message });
       return [];
     }
   }

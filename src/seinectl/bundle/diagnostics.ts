@@ -67,7 +67,7 @@ export function addDiagnostics(root: Command, { agent, terminal, exitWith }: Dia
     .command('compile')
     .description("compile a node's flows from an archive of `seinectl collect`, without agent or Open vSwitch")
     .argument('<bundle>', 'the archive')
-    .addOption(new Option('-o, --output <form>', 'how to print them').choices(['text', 'names', 'bundle', 'hex']).default('text'))
+    .addOption(new Option('-o, --output <form>', 'output format').choices(['text', 'names', 'bundle', 'hex']).default('text'))
     .option('--check', 'print only differences to the bridge')
     .addHelpText('after', compileHelp)
     .action((bundle: string, options: CompileCommandOptions) =>
@@ -77,7 +77,7 @@ export function addDiagnostics(root: Command, { agent, terminal, exitWith }: Dia
     .command('log-level')
     .description("show the level of the agent's log, or change it without a restart")
     .argument('[level]', 'error, warn, info or debug')
-    .option('--for <time>', 'how long, e.g. 10m; then the configured level applies again; at most a day', secondsUpToADay)
+    .option('--for <time>', 'duration, e.g. 10m; then the configured level applies again; at most a day', secondsUpToADay)
     .addHelpText('after', logLevelHelp)
     .action((level: string | undefined, { for: time }: { for?: number }) => exitWith(logLevel(agent(), level, time, terminal)));
 }

@@ -31,13 +31,13 @@ Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be cr
 export function addCapture(root: Command, { agent, terminal, exitWith }: CaptureContext): void {
   root
     .command('capture')
-    .description('print the packets of a pod of this node, as lines or as a pcap file; as root, on the node')
+    .description('print the packets of a pod of this node as lines, or write them to a pcap file; as root, on the node')
     .argument('<pod>', 'NAME or NAMESPACE/NAME')
-    .option('-w, --write <file>', 'a pcap file, which must not exist; - for standard output')
-    .option('--interface <name>', 'of a pod that has several, as the pod names it')
-    .option('--for <time>', 'how long at most, e.g. 30s or 5m; a day at most', secondsUpToADay, 30)
-    .option('--count <frames>', 'how many at most', upTo(FRAMES_MAX, 1), 1_000)
-    .option('--megabytes <number>', 'how much of frames at most', upTo(MEGABYTES_MAX, 1), 10)
+    .option('-w, --write <file>', 'write a pcap file, which must not exist; - for standard output')
+    .option('--interface <name>', 'interface by its name in the pod, if the pod has several')
+    .option('--for <time>', 'maximum duration, e.g. 30s or 5m; at most a day', secondsUpToADay, 30)
+    .option('--count <frames>', 'maximum number of frames', upTo(FRAMES_MAX, 1), 1_000)
+    .option('--megabytes <number>', 'maximum size of the capture', upTo(MEGABYTES_MAX, 1), 10)
     .addHelpText('after', help)
     .action((name: string, { megabytes, ...options }: Omit<CaptureOptions, 'bytes'> & { readonly megabytes: number }) =>
       exitWith(import('./capture.ts').then(({ capture }) => capture(agent(), name, { ...options, bytes: megabytes * MEGABYTE }, terminal))),

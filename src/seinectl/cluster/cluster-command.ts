@@ -56,7 +56,7 @@ function addQuestion(parent: Command, what: ClusterQuestion, { terminal, env, ex
     .description(about)
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
-    .option('-n, --namespace <namespace>', 'where the agents are', 'seine-system')
+    .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')
     .option('--pool <name>', 'only agents of this pool; default: those of no pool')
     .option('--timeout <time>', 'for each agent, e.g. 10s or 2m', wholeSeconds, seconds)
     .addOption(new Option('--parallel <number>', 'number of agents queried in parallel').argParser(parallelCount).default(100))

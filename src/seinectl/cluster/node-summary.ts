@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { formerVerdict } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
 /** Part of an agent's status that is kept: thousands of whole ones would take hundreds of megabytes. */
@@ -6,7 +7,7 @@ export interface NodeSummary {
   readonly ready: boolean;
   /** Reason why it is not ready. */
   readonly reason?: string;
-  readonly verdict: 'no problems' | 'problems' | 'not all looked at' | 'not said';
+  readonly verdict: 'no problems' | 'problems' | 'not all checked' | 'unknown';
   /** First problems of the list. */
   readonly problems: readonly SummaryProblem[];
   readonly problemCount: number;
@@ -56,7 +57,10 @@ const checksSchema = many(z.object({ name: z.string(), state: z.string(), ageSec
 const answerSchema = z.object({
   versions: z.object({ seine: z.string(), node: word, ovs: word }),
   readiness: z.object({ state: z.string(), reason: z.string().optional().catch(undefined) }),
-  verdict: z.enum(['no problems', 'problems', 'not all looked at']).or(z.literal('not said')).catch('not said'),
+  verdict: z
+    .enum(['no problems', 'problems', 'not all checked', 'unknown', formerVerdict])
+    .transform((verdict) => (verdict === formerVerdict ? 'not all checked' : verdict))
+    .catch('unknown'),
   problems: many(z.object({ kind: z.string(), about: word, message: word })),
   healthChecks: checksSchema.optional(),
   /** Name of `healthChecks` up to 0.23. */

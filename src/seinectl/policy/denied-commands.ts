@@ -51,7 +51,7 @@ export function addDenied(policy: Command, { agent, terminal, exitWith }: Denied
   policy
     .command('log')
     .description('log what policies deny to pods of this node, for a while; ends with the agent')
-    .option('--for <time>', 'how long, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
+    .option('--for <time>', 'duration, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .option('--pod <name>', 'NAMESPACE/NAME of the pod alone')
     .option('--namespace <name>', 'the pods of this namespace alone')
     .option('--off', 'end all requests')
@@ -61,7 +61,7 @@ export function addDenied(policy: Command, { agent, terminal, exitWith }: Denied
   policy
     .command('would-deny')
     .description('watch for a while what policies deny, or would if they were enforced, by pairs (exit 1 if there is anything)')
-    .option('--for <time>', 'how long, e.g. 10s or 5m; 10 minutes at most', secondsUpToTenMinutes, 10)
+    .option('--for <time>', 'duration, e.g. 10s or 5m; 10 minutes at most', secondsUpToTenMinutes, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', wouldDenyHelp)
     .action((flags: WouldDenyFlags) => exitWith(wouldDeny({ agent: agent(), terminal }, flags)));

@@ -74,16 +74,16 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .action((name: string, { output }: FormOption) => exitWith(pod({ agent: agent(), terminal }, name, output)));
   policy
     .command('list')
-    .description('list policies that apply to pods of this node, and what of them is not understood (exit 1 if there is anything)')
+    .description('list policies that apply to pods of this node, and their invalid parts (exit 1 if there are any)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => exitWith(list({ agent: agent(), terminal }, output)));
   addShow(policy, context);
   policy
     .command('top')
     .description(
-      'count the packets of each rule, and of isolating policies where no rule allows them: those that open a connection, and later ones in its direction',
+      'count the packets that each rule allows, and that isolating policies deny: first packets of connections, and later ones of the same direction',
     )
-    .option('--for <time>', 'how long to measure the rate, e.g. 30s', secondsUpToADay, 10)
+    .option('--for <time>', 'time over which the rate is measured, e.g. 30s', secondsUpToADay, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ for: seconds, output }: FormOption & { readonly for: number }) =>
       exitWith(top({ agent: agent(), terminal }, { seconds, output })),

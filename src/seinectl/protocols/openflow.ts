@@ -31,7 +31,7 @@ export function addOpenFlow(wire: Command, { terminal, stdin, exitWith }: WireCo
     .command('decode')
     .description('print OpenFlow messages (1.3 and 1.5) given as hexadecimal bytes, like ovs-ofctl ofp-print, one line each')
     .argument('[hex...]', 'bytes of messages; - is standard input, one answer per line')
-    .option('--json', 'each message as one JSON value')
+    .option('--json', 'print each message as one JSON value')
     .addHelpText('after', decodeExamples)
     .action((hex: readonly string[], options: DecodeOptions) => exitWith(decode(hex, options, terminal, stdin)));
   wire

@@ -113,7 +113,9 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .command('lint')
       .description('find likely mistakes in policies (exit 1 if there are any)')
       .addOption(
-        new Option('--fail-on <level>', 'least level that makes the command fail').choices(['error', 'warning']).default('warning'),
+        new Option('--fail-on <level>', 'lowest level of findings that makes the command fail')
+          .choices(['error', 'warning'])
+          .default('warning'),
       )
       .addOption(new Option('-o, --output <form>', 'output format').choices(['table', 'json', 'sarif']).default('table'))
       .addHelpText('after', lintHelp),
@@ -154,7 +156,7 @@ function withSources(command: Command): Command {
     .addOption(
       new Option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it').conflicts(['filename', 'bundle']),
     )
-    .addOption(new Option('--context <name>', 'context of the kubeconfig').conflicts(['filename', 'bundle']));
+    .addOption(new Option('--context <name>', 'context of the kubeconfig; default: the current one').conflicts(['filename', 'bundle']));
 }
 
 function collect(value: string, before: readonly string[] | undefined): readonly string[] {

@@ -143,7 +143,7 @@ describe('status', () => {
 
   it('does not report health before all checks are complete', async () => {
     const answer = { ...wellStatus, problems: [], healthChecks: [check('bridge', 1.2), check('cni', null)] };
-    agent.answers['/v1/status'] = { ...answer, verdict: 'not all looked at' };
+    agent.answers['/v1/status'] = { ...answer, verdict: 'not all checked' };
     expect((await agent.seinectl(['status'])).out).toContain('No known problems, but some checks are overdue: cni (not yet)');
     agent.answers['/v1/status'] = { ...answer, healthChecks: [{ ...check('bridge', 1.2), repaired: 2 }], verdict: 'no problems' };
     const { out } = await agent.seinectl(['status']);

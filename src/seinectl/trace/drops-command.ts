@@ -47,8 +47,8 @@ const wideColumns: readonly TableColumn<DropCounter>[] = [
 export function addDrops(root: Command, { agent, terminal, exitWith }: DropsContext): void {
   root
     .command('drops')
-    .description('show how many packets of this node ended, by reason')
-    .option('--for <time>', 'count the packets of the next time only, e.g. 10s; at most a day', secondsUpToADay)
+    .description('count the dropped packets of this node by reason')
+    .option('--for <time>', 'count only packets from now on, for this long, e.g. 10s; at most a day', secondsUpToADay)
     .option('--all', 'also reasons without a packet')
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .addHelpText('after', help)

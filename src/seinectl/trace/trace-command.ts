@@ -52,7 +52,7 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .option('--node', 'only the part of this node, from its agent')
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
-    .option('-n, --namespace <namespace>', 'where the agents are', 'seine-system')
+    .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .addHelpText('after', help)
     .action((from: string, to: string, port: string | undefined, flags: TraceFlags) => {

@@ -80,7 +80,7 @@ export class NodeHealth {
 
 function verdictOf(problems: readonly Problem[], checks: readonly HealthCheckStatus[]): HealthReport['verdict'] {
   if (problems.length > 0) return 'problems';
-  return checks.every(({ state }) => state === 'fresh') ? 'no problems' : 'not all looked at';
+  return checks.every(({ state }) => state === 'fresh') ? 'no problems' : 'not all checked';
 }
 
 function healthCheckStatus(check: HealthCheckTiming & Partial<HealthCheckRecord>): HealthCheckStatus {

@@ -24,7 +24,7 @@ export interface AgentStatePort {
 /** Problems that other findings report; of `node`, those of the firewall. */
 const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift', 'cni']);
 /** Problems that lose no packets now. */
-const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'look.failing']);
+const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'check.failing']);
 const PROBLEMS_NAMED_MAX = 5;
 
 /** Reads flows with their counters from the bridge. */

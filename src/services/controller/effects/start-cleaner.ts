@@ -71,7 +71,7 @@ export class StartCleaner {
     } catch (thrown) {
       signal.throwIfAborted();
       const { message: cause } = SeineError.from(thrown, 'read the bridge');
-      log.warn('what the bridge served before is not known; connections of Services that changed meanwhile are left as they are', {
+      log.warn('Services of the previous agent are not known; connections of Services that changed meanwhile are kept', {
         cause,
       });
     }
