@@ -26,6 +26,8 @@ const pages = [
   'cni.md',
   'configuration.md',
   'data-paths.md',
+  'traffic-modes.md',
+  'encryption.md',
 ];
 
 interface ExampleObject {
