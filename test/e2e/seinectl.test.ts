@@ -62,7 +62,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   expect(stdout).not.toContain('repaired after foreign changes');
   expect(stdout).toMatch(/Policies: {2}enforced, 0 of 1 NetworkPolicies select 0 pods here/);
   expect(stdout).toMatch(/Open vSwitch \d+\.\d+\.\d+/);
-  expect(stdout.split('\n').filter((line) => line.includes('in sync'))).toHaveLength(6);
+  expect(stdout.split('\n').filter((line) => line.includes('in sync'))).toHaveLength(7);
   expect(code).toBe(0);
 });
 
