@@ -75,7 +75,7 @@ function missText(miss: string): string {
     case 'balanceOrPass':
       return 'visits `affinity`, then `balance`';
     default:
-      return `goes on to \`${miss}\``;
+      return `continues with \`${miss}\``;
   }
 }
 

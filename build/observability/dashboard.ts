@@ -82,8 +82,8 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Pods',
-      about: 'Attached, and gone but not yet taken down.',
-      queries: { 'attached {{instance}}': value('local_pod_count'), 'to be taken down {{instance}}': value('recorded_deletions') },
+      about: 'Attached, and deleted but not yet removed.',
+      queries: { 'attached {{instance}}': value('local_pod_count'), 'to be removed {{instance}}': value('recorded_deletions') },
     },
   ],
   'Switch and data path': [

@@ -187,7 +187,7 @@ function isReady(object: UnstructuredObject): boolean {
 }
 
 function unreadyReasons(pods: readonly UnstructuredObject[]): string[] {
-  if (pods.length === 0) return ['no pod is there'];
+  if (pods.length === 0) return ['no pod exists'];
   return pods
     .filter((object) => !isReady(object))
     .map((object) => {

@@ -110,7 +110,7 @@ export class Walk {
     const words = apply.length > 0 ? before.slice() : before;
     const way = [flow.held];
     if (hasMore || !this.#apply(apply, words, portRanges, way)) {
-      this.#tell(flow, 'what it does cannot be read');
+      this.#tell(flow, 'its actions cannot be read');
       return { way, outcomes: this.#ended('unreadable', before, portRanges) };
     }
     if (gotoTable === undefined || gotoTable === refusals) return { way, outcomes: this.#ended('deny', before, portRanges) };
