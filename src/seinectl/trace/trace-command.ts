@@ -20,8 +20,8 @@ FROM: NAMESPACE/POD, node:NAME, outside[:ADDRESS], or ADDRESS
 TO:   NAMESPACE/POD, service:NAMESPACE/NAME, node:NAME, outside[:ADDRESS], or ADDRESS
 PORT: 80, 80/TCP, 53/UDP, 5000/SCTP, or icmp; without it an echo, or the only port of the Service
 
-Nothing is sent: the flows that are installed in OVS are interpreted, table by table. "desired" is the same with the flows that the agent
-wants, "meaning" is what the objects in the API server specify. On a node, as root, the command asks the agent of this node; elsewhere, or
+No packet is sent: the flows installed in OVS are interpreted, table by table. The verdict "bridge" is of these flows, "desired" of the flows
+that the agent requires, and "meaning" of the objects in the API server. On a node, as root, the command asks the agent of this node; elsewhere, or
 with --kubeconfig, the agents of all nodes on the path, and compares with the API server.
 
 Examples:
@@ -35,19 +35,19 @@ Exit codes:
   1  denied
   2  the command line is invalid, or a name is unknown
   3  incomplete: an agent does not answer, or a flow cannot be read
-  4  what is specified, wanted and installed differs`;
+  4  these verdicts differ`;
 
 /** Adds `seinectl trace`. */
 export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
   root
     .command('trace')
-    .description('show the path of a packet through the nodes, the verdict, and who decided it')
+    .description('show the path of a packet through the nodes, its verdict, and the policy or flow that decides')
     .argument('<from>', 'sender')
     .argument('<to>', 'receiver')
     .argument('[port]', 'port and protocol')
     .addOption(new Option('--family <family>', 'only this address family; default: those that both ends have').choices(['ipv4', 'ipv6']))
     .option('--source-port <number>', 'port of the sender; default: 40000', portNumber)
-    .option('--established', 'a later packet of the connection, by assumption, instead of the first one')
+    .option('--established', 'trace a later packet of the connection instead of the first one')
     .addOption(new Option('--raw').hideHelp())
     .option('--node', 'only the part of this node, from its agent')
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
