@@ -12,14 +12,14 @@ const restarts = 7;
 const idleMs = 20_000;
 
 /** Restarts with a few pods: time until it serves, writes although nothing has changed, and memory. */
-export async function agentRows(lab: BenchLab, wanted: (name: string) => boolean): Promise<Measured[]> {
+export async function agentRows(lab: BenchLab, selected: (name: string) => boolean): Promise<Measured[]> {
   const { readyMs, flowMods } = await timeRestarts(lab, restarts);
   const rows: Measured[] = [
     { name: 'agent.ready', unit: 'ms', ours: readyMs },
     { name: 'agent.restart.flowmods', unit: 'messages', ours: flowMods },
   ];
-  if (wanted('agent.rss.idle')) rows.push({ name: 'agent.rss.idle', unit: 'MiB', ours: await restingMemory(lab) });
-  return rows.filter(({ name }) => wanted(name));
+  if (selected('agent.rss.idle')) rows.push({ name: 'agent.rss.idle', unit: 'MiB', ours: await restingMemory(lab) });
+  return rows.filter(({ name }) => selected(name));
 }
 
 /** Stops and starts the agent, with nothing changed: time until it serves, and writes all the same. */

@@ -132,10 +132,10 @@ export class BenchLab {
 }
 
 function metricOf(page: string, name: string, labels: Readonly<Record<string, string>>): number {
-  const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+  const selected = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
   const line = page
     .split('\n')
-    .find((text) => text.match(/^[a-z0-9_]+/)?.[0] === `seine_agent_${name}` && wanted.every((label) => text.includes(label)));
+    .find((text) => text.match(/^[a-z0-9_]+/)?.[0] === `seine_agent_${name}` && selected.every((label) => text.includes(label)));
   return Number(line?.split(' ').at(-1) ?? 0);
 }
 

@@ -80,11 +80,11 @@ export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried'> = {
  */
 export async function startCniBench(
   lab: BenchLab,
-  wanted: (name: string) => boolean,
+  selected: (name: string) => boolean,
   print: (text: string) => void,
   named: (pods: readonly BenchPod[]) => Promise<void> = async () => undefined,
 ): Promise<CniBench> {
-  const most = wanted('cni.add.300') ? 300 : wanted('cni.add.100') ? 100 : 10;
+  const most = selected('cni.add.300') ? 300 : selected('cni.add.100') ? 100 : 10;
   const bench = new CniBench(lab, print);
   print(`namespaces for ${most} pods of each side`);
   const pods = bench.ours.prepare(lab, most + spare);
@@ -95,7 +95,7 @@ export async function startCniBench(
   return bench;
 }
 
-export async function cniRows(bench: CniBench, wanted: (name: string) => boolean, print: (text: string) => void): Promise<Measured[]> {
+export async function cniRows(bench: CniBench, selected: (name: string) => boolean, print: (text: string) => void): Promise<Measured[]> {
   const measure: Record<CniRowName, () => Promise<readonly Measured[]>> = {
     'cni.add.10': () => bench.addAndDelete(10, 40),
     'cni.del.10': async () => [],
@@ -106,7 +106,7 @@ export async function cniRows(bench: CniBench, wanted: (name: string) => boolean
     'cni.add.parallel64': () => bench.parallel(64, 6),
     'cni.add.300': () => bench.addAndDelete(300, 30),
   };
-  const names = new Set(cniRowNames.filter(wanted));
+  const names = new Set(cniRowNames.filter(selected));
   if (names.has('cni.del.10')) names.add('cni.add.10');
   const rows: Measured[] = [];
   for (const name of cniRowNames) {
@@ -115,7 +115,7 @@ export async function cniRows(bench: CniBench, wanted: (name: string) => boolean
     rows.push(...(await measure[name]()));
   }
   await bench.fillTo(10);
-  return rows.filter((row) => wanted(row.name));
+  return rows.filter((row) => selected(row.name));
 }
 
 class CniBench {

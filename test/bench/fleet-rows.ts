@@ -28,7 +28,7 @@ export async function fleetRows({ print }: SceneOptions): Promise<readonly Measu
     });
     writeFileSync(kubeconfig, kubeconfigText(await firstLineOf(server), cert));
     const seen: (readonly [seconds: number, cpuSeconds: number, mebibytes: number])[] = [];
-    for (let run = 0; run < runs; run++) seen.push(await oneLook(kubeconfig));
+    for (let run = 0; run < runs; run++) seen.push(await oneObservation(kubeconfig));
     return [
       { name: 'fleet.status5000', unit: 's', ours: seen.map(([seconds]) => seconds) },
       { name: 'fleet.status5000.cpu', unit: 's', ours: seen.map(([, seconds]) => seconds) },
@@ -64,7 +64,7 @@ function kubeconfigText(port: string, cert: string): string {
 const TICKS = 100;
 const pollMs = 100;
 
-async function oneLook(kubeconfig: string): Promise<readonly [number, number, number]> {
+async function oneObservation(kubeconfig: string): Promise<readonly [number, number, number]> {
   const program = join(import.meta.dirname, '..', '..', 'dist', 'seinectl.mjs');
   const startedMs = performance.now();
   const look = spawn(process.execPath, [program, 'cluster', 'status', '--kubeconfig', kubeconfig], { stdio: 'ignore' });

@@ -24,7 +24,7 @@ const signal = new AbortController().signal;
  * The largest objects that an API server stores, one after another, on an agent with the manifest's limit of memory. After each: the
  * longest turn of the event loop (CPU time of its thread), the slowest ADD and the slowest change of another Service until OVS has it.
  */
-export async function largeObjects({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function largeObjects({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   print('the largest objects that an API server stores');
   const holds = join(tmpdir(), `seine-large-holds-${process.pid}`);
   const takeBack = noteHolds(holds);
@@ -43,7 +43,7 @@ export async function largeObjects({ wanted, print }: SceneOptions): Promise<rea
       { name: 'large.add.max', unit: 'ms', ours: [most('add')] },
       { name: 'large.memory', unit: 'MiB', ours: [mebibytes] },
     ];
-    return rows.filter(({ name }) => wanted(name));
+    return rows.filter(({ name }) => selected(name));
   } finally {
     takeBack();
     await lab.remove();

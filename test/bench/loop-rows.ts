@@ -25,7 +25,7 @@ export function noteHolds(file: string): () => void {
   };
 }
 
-interface SeenLook {
+interface SeenCheck {
   readonly beganMs: number;
   readonly tookMs: number;
 }
@@ -36,7 +36,7 @@ interface SeenLook {
  */
 export async function loopRows(lab: BenchLab, holds: string, print: (text: string) => void): Promise<readonly Measured[]> {
   print('  looks at the bridge, and turns of the event loop');
-  const looks = await bridgeLooks(lab);
+  const looks = await bridgeChecks(lab);
   const rounds = looks.slice(1).map(({ beganMs }, at) => (beganMs - (looks[at]?.beganMs ?? 0)) / 1_000);
   const { held, collected } = holdsDuring(looks, holds);
   const p99 = held[Math.ceil(held.length * 0.99) - 1] ?? Number.NaN;
@@ -52,8 +52,8 @@ export async function loopRows(lab: BenchLab, holds: string, print: (text: strin
   ];
 }
 
-async function bridgeLooks(lab: BenchLab): Promise<readonly SeenLook[]> {
-  const seen: SeenLook[] = [];
+async function bridgeChecks(lab: BenchLab): Promise<readonly SeenCheck[]> {
+  const seen: SeenCheck[] = [];
   const endMs = Date.now() + watchMs;
   while (Date.now() < endMs) {
     const status: AgentStatus = await lab.status();
@@ -64,7 +64,7 @@ async function bridgeLooks(lab: BenchLab): Promise<readonly SeenLook[]> {
   return seen;
 }
 
-function note(seen: SeenLook[], { ageSeconds, tookMs }: HealthCheckStatus): void {
+function note(seen: SeenCheck[], { ageSeconds, tookMs }: HealthCheckStatus): void {
   if (ageSeconds === null || tookMs === null) return;
   const beganMs = Date.now() - ageSeconds * 1_000;
   // The age is rounded to a tenth of a second, and the answer took time.
@@ -78,7 +78,7 @@ interface NotedSecond {
 }
 
 /** The first sweep may have been before anything was recorded. */
-function holdsDuring(looks: readonly SeenLook[], file: string): Readonly<Record<'held' | 'collected', readonly number[]>> {
+function holdsDuring(looks: readonly SeenCheck[], file: string): Readonly<Record<'held' | 'collected', readonly number[]>> {
   if (!existsSync(file)) throw new Error(`no agent has written ${file}`);
   const seconds = readFileSync(file, 'utf8')
     .split('\n')

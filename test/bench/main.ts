@@ -26,15 +26,15 @@ async function main(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
-  const wanted = (name: string): boolean => name.startsWith(values.only);
-  if (!scenes.some(({ rows }) => rows.some(wanted))) throw new UsageError(`no row begins with "${values.only}"`);
+  const selected = (name: string): boolean => name.startsWith(values.only);
+  if (!scenes.some(({ rows }) => rows.some(selected))) throw new UsageError(`no row begins with "${values.only}"`);
   // And all children: other work on the host affects either side less.
   const putBack = setUrgency(process.pid, urgent);
   const startedMs = performance.now();
   print(`${cpus().length} processors, load ${loadText()}`);
   const measured: Measured[] = [];
   try {
-    for (const scene of scenes) if (scene.rows.some(wanted)) measured.push(...(await scene.measure({ wanted, print })));
+    for (const scene of scenes) if (scene.rows.some(selected)) measured.push(...(await scene.measure({ selected, print })));
   } finally {
     putBack();
   }

@@ -14,20 +14,20 @@ const warmUps = 5;
 const flows = Array.from({ length: different }, (_, index) => benchFlow(index));
 
 /** Rows without a switch. Each run goes through the same flows often enough to take some tens of milliseconds. */
-export function codecRows(wanted: (name: string) => boolean, print: (text: string) => void): Measured[] {
+export function codecRows(selected: (name: string) => boolean, print: (text: string) => void): Measured[] {
   const rows: Measured[] = [];
-  if (codecRowNames.some(wanted)) print('encoding and decoding flows');
+  if (codecRowNames.some(selected)) print('encoding and decoding flows');
   const w = new ByteWriter(1024 * 1024);
   const encode = (): number => {
     w.truncate(0);
     for (const flow of flows) writeFlow(w, flow);
     return flows.length;
   };
-  if (wanted('of.encode')) rows.push({ name: 'of.encode', unit: '1/s', ours: rates(encode, 200) });
-  if (wanted('of.encode.memory')) rows.push({ name: 'of.encode.memory', unit: 'B', ours: allocations(encode) });
+  if (selected('of.encode')) rows.push({ name: 'of.encode', unit: '1/s', ours: rates(encode, 200) });
+  if (selected('of.encode.memory')) rows.push({ name: 'of.encode.memory', unit: 'B', ours: allocations(encode) });
   const bodies = repliesOf();
-  if (wanted('of.decode')) rows.push({ name: 'of.decode', unit: '1/s', ours: rates(() => readAll(bodies), 400) });
-  if (wanted('of.decode.values')) rows.push({ name: 'of.decode.values', unit: '1/s', ours: rates(() => readValues(bodies), 40) });
+  if (selected('of.decode')) rows.push({ name: 'of.decode', unit: '1/s', ours: rates(() => readAll(bodies), 400) });
+  if (selected('of.decode.values')) rows.push({ name: 'of.decode.values', unit: '1/s', ours: rates(() => readValues(bodies), 40) });
   return rows;
 }
 

@@ -28,9 +28,9 @@ const exchanges = 3_000;
 const bridge = 'br-int';
 const execute = promisify(execFile);
 
-export async function openflowRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
-  const rows: Measured[] = codecRows(wanted, print);
-  if (!liveRowNames.some(wanted)) return rows;
+export async function openflowRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
+  const rows: Measured[] = codecRows(selected, print);
+  if (!liveRowNames.some(selected)) return rows;
   const ovs = startSwitch('--disable-system');
   const stop = new AbortController();
   try {
@@ -40,9 +40,9 @@ export async function openflowRows({ wanted, print }: SceneOptions): Promise<rea
     await connection.untilUp(stop.signal);
     const scene = { ovs, connection, signal: stop.signal };
     await makeWhatFlowsUse(scene);
-    if (wanted('of.roundtrip')) rows.push(await exchangeRow('of.roundtrip', 1, scene));
-    if (wanted('of.bundle4')) rows.push(await exchangeRow('of.bundle4', 4, scene));
-    if (liveRowNames.slice(2).some(wanted)) rows.push(...(await manyRows(scene, print)).filter(({ name }) => wanted(name)));
+    if (selected('of.roundtrip')) rows.push(await exchangeRow('of.roundtrip', 1, scene));
+    if (selected('of.bundle4')) rows.push(await exchangeRow('of.bundle4', 4, scene));
+    if (liveRowNames.slice(2).some(selected)) rows.push(...(await manyRows(scene, print)).filter(({ name }) => selected(name)));
     stop.abort();
     await running;
   } finally {
@@ -113,7 +113,7 @@ async function manyRows(scene: Scene, print: (text: string) => void): Promise<Me
   print(`${many} flows into a switch, and back`);
   const { ovs, connection, signal } = scene;
   const flows = Array.from({ length: many }, (_, index) => benchFlow(index));
-  const wanted = new Map(flows.map(wantedEntry));
+  const selected = new Map(flows.map(wantedEntry));
   const file = join(ovs.runDir, 'flows.txt');
   const install: Values = { ours: [], peer: [] };
   const dump: Values = { ours: [], peer: [] };
@@ -123,7 +123,7 @@ async function manyRows(scene: Scene, print: (text: string) => void): Promise<Me
       await timed(async () => connection.bundle({ length: flows.length, [Symbol.iterator]: () => encoded(flows) }, signal)),
     );
     if (run === 0) writeFileSync(file, ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', '--no-stats', 'dump-flows', bridge));
-    const turn = await compared(wanted, scene);
+    const turn = await compared(selected, scene);
     dump.ours.push(turn.tookMs);
     blocked.push(turn.blockedMs);
     dump.peer.push(await timed(() => ofctl(ovs, 'dump-flows', bridge)));
@@ -152,7 +152,7 @@ function wantedEntry({ table, priority, cookie, match, does }: BenchFlow): reado
 
 /** Reads all flows and compares each with the desired state. @returns also the longest time in which nothing else could run */
 async function compared(
-  wanted: ReadonlyMap<BridgeKey, BridgeValue>,
+  selected: ReadonlyMap<BridgeKey, BridgeValue>,
   { connection, signal }: Scene,
 ): Promise<{ readonly tookMs: number; readonly blockedMs: number }> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
@@ -163,13 +163,13 @@ async function compared(
       {},
       (entry) => {
         const [key, value] = observedFlow(entry);
-        if (wanted.get(key) === value) equal++;
+        if (selected.get(key) === value) equal++;
       },
       signal,
     ),
   );
   delay.disable();
-  if (equal !== wanted.size) throw new Error(`${equal} of ${wanted.size} flows came back as they were sent`);
+  if (equal !== selected.size) throw new Error(`${equal} of ${selected.size} flows came back as they were sent`);
   return { tookMs, blockedMs: delay.max / 1e6 };
 }
 

@@ -16,13 +16,13 @@ const manyPorts = 10_000;
 const memoryRuns = 3;
 const execute = promisify(execFile);
 
-export async function ovsdbRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function ovsdbRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   for (const present of [10, 300]) {
     const name = `ovsdb.ports64.on${present}`;
-    if (wanted(name)) rows.push(await portsRow(name, present, print));
+    if (selected(name)) rows.push(await portsRow(name, present, print));
   }
-  if (wanted('ovsdb.rss10k')) rows.push(await memoryRow(print));
+  if (selected('ovsdb.rss10k')) rows.push(await memoryRow(print));
   return rows;
 }
 

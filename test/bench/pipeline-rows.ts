@@ -24,7 +24,7 @@ const signal = new AbortController().signal;
  * One pod to another on its node, over the same two interfaces, with three sets of flows in turn: ours, those of `antreaShaped`, and a
  * single NORMAL, the minimum for a switch. The agent is stopped meanwhile, because it would restore its flows.
  */
-export async function pipelineRows(lab: BenchLab, side: CniSide, wanted: (name: string) => boolean): Promise<Measured[]> {
+export async function pipelineRows(lab: BenchLab, side: CniSide, selected: (name: string) => boolean): Promise<Measured[]> {
   const [server, client] = side.attached.slice(-2);
   if (!server || !client) throw new Error('two pods are needed');
   await lab.agent('stop');
@@ -40,8 +40,8 @@ export async function pipelineRows(lab: BenchLab, side: CniSide, wanted: (name: 
     for (let round = 0; round < rounds; round++)
       for (const pipeline of round % 2 === 0 ? pipelines : pipelines.toReversed()) {
         await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', '--bundle', 'replace-flows', 'br-int', files[pipeline]);
-        if (wantsAny(wanted, 'pipeline.tcp')) tcp[pipeline].push(await throughput(client.netns, to));
-        if (wantsAny(wanted, 'pipeline.rtt')) rtt[pipeline].push(await roundTripMicroseconds(client.netns, to));
+        if (wantsAny(selected, 'pipeline.tcp')) tcp[pipeline].push(await throughput(client.netns, to));
+        if (wantsAny(selected, 'pipeline.rtt')) rtt[pipeline].push(await roundTripMicroseconds(client.netns, to));
       }
   } finally {
     for (const process of servers) process.kill('SIGKILL');
@@ -49,7 +49,7 @@ export async function pipelineRows(lab: BenchLab, side: CniSide, wanted: (name: 
     await lab.agent('start');
     await lab.untilReady();
   }
-  return [...measured('pipeline.tcp', 'Gbit/s', tcp), ...measured('pipeline.rtt', 'µs', rtt)].filter(({ name }) => wanted(name));
+  return [...measured('pipeline.tcp', 'Gbit/s', tcp), ...measured('pipeline.rtt', 'µs', rtt)].filter(({ name }) => selected(name));
 }
 
 type Values = Record<Pipeline, number[]>;
@@ -62,8 +62,8 @@ function measured(name: string, unit: string, { ours, antrea, normal }: Values):
   ];
 }
 
-function wantsAny(wanted: (name: string) => boolean, name: string): boolean {
-  return wanted(name) || wanted(`${name}.limit`);
+function wantsAny(selected: (name: string) => boolean, name: string): boolean {
+  return selected(name) || selected(`${name}.limit`);
 }
 
 async function writePipelines(lab: BenchLab, side: CniSide, pods: readonly BenchPod[]): Promise<Record<Pipeline, string>> {

@@ -20,9 +20,9 @@ export const policedNodeRowNames = cniRowNames.filter((name) => !isUnconcerned(n
  * The rows of a pod's start, on a node whose pods have a thousand policies: a hundred each, both directions, of a class that other pods of
  * the node have too.
  */
-export async function policedNode({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policedNode({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   print(`a node with ${manyPolicies} policies`);
-  const isWanted = (name: string): boolean => !isUnconcerned(name) && wanted(`${prefix}${name}`);
+  const isWanted = (name: string): boolean => !isUnconcerned(name) && selected(`${prefix}${name}`);
   const lab = await BenchLab.start({ families: ['ipv4'] });
   try {
     const bench = await startCniBench(lab, isWanted, print, (each) => makePolicies(lab, each));

@@ -37,7 +37,7 @@ const signal = new AbortController().signal;
 const withinMs = 30_000;
 
 /** Policies on a node of a lab, for pods that the API server knows and that the benchmark starts itself. */
-export async function policyLabRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyLabRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   print('a node with policies');
   const lab = await BenchLab.start({ families: ['ipv4'] });
   const side = openOurs(lab);
@@ -47,10 +47,10 @@ export async function policyLabRows({ wanted, print }: SceneOptions): Promise<re
     for (const [at, pod] of prepared.entries()) await post(lab, pods, podObject(lab, pod, labelsOf(at)));
     await side.add(staying, 1);
     const rows: Measured[] = [];
-    if (packetNames.some(wanted)) rows.push(...(await packetRows(lab, side, print)));
-    if (addNames.some(wanted)) rows.push(...(await addRows(lab, side, print)));
-    if (changeNames.some(wanted)) rows.push(...(await changeRows(lab, print)));
-    return rows.filter(({ name }) => wanted(name));
+    if (packetNames.some(selected)) rows.push(...(await packetRows(lab, side, print)));
+    if (addNames.some(selected)) rows.push(...(await addRows(lab, side, print)));
+    if (changeNames.some(selected)) rows.push(...(await changeRows(lab, print)));
+    return rows.filter(({ name }) => selected(name));
   } finally {
     await side.stop();
     await lab.remove();

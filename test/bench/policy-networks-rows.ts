@@ -21,17 +21,17 @@ const signal = new AbortController().signal;
 /**
  * Networks in one rule of one policy, and of ten: times until the bridge has them and until they are removed, and the memory of the agent.
  */
-export async function policyNetworksRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyNetworksRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   for (const [name, count] of [
     [one, 1],
     [ten, 10],
   ] as const) {
-    if (!rowsOf(name).some(wanted)) continue;
+    if (!rowsOf(name).some(selected)) continue;
     print(`${count} policies with ${networks} networks in a rule`);
     rows.push(...(await networkRows(name, count)));
   }
-  return rows.filter(({ name }) => wanted(name));
+  return rows.filter(({ name }) => selected(name));
 }
 
 async function networkRows(name: string, count: number): Promise<readonly Measured[]> {

@@ -13,7 +13,7 @@ const ownNode = 'n0';
  * Policy of 100,000 pods and 75,000 policies, from parsed objects. `compute`: all of it, from nothing, on a node with 110 pods. `share`:
  * cost of that node's pods when everything else is known. `churn`: one pod elsewhere that is relabelled.
  */
-export async function policyRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const pods = clusterPods();
   const policies = clusterPolicies();
   print(`policy of ${pods.length} pods and ${policies.length} policies`);
@@ -40,7 +40,7 @@ export async function policyRows({ wanted, print }: SceneOptions): Promise<reado
     { name: 'policy.compute.share', unit: 'ms', ours: share },
     { name: 'policy.churn', unit: 'ms', ours: churn },
   ];
-  return rows.filter(({ name }) => wanted(name));
+  return rows.filter(({ name }) => selected(name));
 }
 
 function fill(engine: PolicyEngine, policies: readonly NetworkPolicy[]): void {

@@ -38,14 +38,14 @@ const execute = promisify(execFile);
  * address for each peer, as Antrea writes them. `cold`: rows of 100,000 addresses on an empty bridge, from known objects until the last
  * acknowledgement, compared with the tool for the same flows.
  */
-export async function policySwitchRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policySwitchRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const ovs = startSwitch('--disable-system');
   try {
     ovs.exec('ovs-vsctl', 'add-br', bridge, '--', 'set', 'Bridge', bridge, 'datapath_type=netdev', 'fail_mode=secure');
     const rows: Measured[] = [];
-    if (['policy.flows', 'policy.flows.load'].some(wanted)) rows.push(...(await flowRows(ovs, print)));
-    if (policySwitchRowNames.slice(2).some(wanted)) rows.push(...(await coldRows(ovs, print)));
-    return rows.filter(({ name }) => wanted(name));
+    if (['policy.flows', 'policy.flows.load'].some(selected)) rows.push(...(await flowRows(ovs, print)));
+    if (policySwitchRowNames.slice(2).some(selected)) rows.push(...(await coldRows(ovs, print)));
+    return rows.filter(({ name }) => selected(name));
   } finally {
     await ovs.stop();
   }
@@ -60,13 +60,13 @@ async function flowRows(ovs: TestSwitch, print: SceneOptions['print']): Promise<
   const shaped = conjunctionsShaped(node, 'n0');
   const load: Pair = { ours: [], peer: [] };
   print(`policy of 110 pods in 60 namespaces of 100 pods: into an empty switch`);
-  const wanted = flowsOf(node.engine);
-  const ours = [...wanted.values()].flat().length;
+  const selected = flowsOf(node.engine);
+  const ours = [...selected.values()].flat().length;
   const file = join(ovs.runDir, 'conjunctions.txt');
   writeFileSync(file, `${shaped.join('\n')}\n`);
   for (let run = 0; run < runs; run++) {
     const cold = await ColdNode.start(ovs);
-    load.ours.push(await timed(() => cold.hold(wanted)));
+    load.ours.push(await timed(() => cold.hold(selected)));
     await cold.stop();
     await empty(ovs);
     load.peer.push(await timed(() => ofctl(ovs, '--bundle', 'add-flows', bridge, file)));
@@ -175,9 +175,9 @@ class ColdNode {
   }
 
   /** Resolves when OVS has acknowledged the last of them. */
-  async hold(wanted: ReadonlyMap<Owner, readonly Flow[]>): Promise<void> {
+  async hold(selected: ReadonlyMap<Owner, readonly Flow[]>): Promise<void> {
     const turns = new LoopTurns(sliceMs);
-    for (const [owner, flows] of wanted) {
+    for (const [owner, flows] of selected) {
       this.#desired.set(owner, encodeBridgeEntries(owner, { ...nothing, flows }));
       if (turns.due) await turns.next();
     }
@@ -201,8 +201,8 @@ class ColdNode {
   *#round(engine: PolicyEngine): Steps {
     const flows = new PolicyFlows({ families: ['ipv4'] });
     const change = yield* engine.round();
-    const { wanted, subjects } = yield* flows.round(engine.coming, change);
-    for (const part of wanted)
+    const { wanted: selected, subjects } = yield* flows.round(engine.coming, change);
+    for (const part of selected)
       for (const [owner, rows] of part) {
         const packing = 'number' in rows ? packings.get(rows.rows) : undefined;
         if (packing && 'number' in rows) this.#desired.setPacked(owner, packing, packing.placeOf(rows.ip), rows.number | 0);

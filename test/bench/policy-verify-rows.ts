@@ -18,7 +18,7 @@ const rounds = 7;
  * The proof of `seinectl policy verify` for the node of `policy.flows`: from the bytes of its flows and the objects of the API server, both
  * present, to the end.
  */
-export async function policyVerifyRows({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function policyVerifyRows({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const node = largeNode();
   const objects = objectsOf(node);
   const own = node.pods.filter((pod) => pod.nodeName === nodeName);
@@ -44,7 +44,7 @@ export async function policyVerifyRows({ wanted, print }: SceneOptions): Promise
     { name: 'policy.verify.groups', unit: 'peers', ours: [found.groups] },
     { name: 'policy.verify.cells', unit: 'cells', ours: [found.cells] },
   ];
-  return rows.filter(({ name }) => wanted(name));
+  return rows.filter(({ name }) => selected(name));
 }
 
 function proof(

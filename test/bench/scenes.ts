@@ -20,7 +20,7 @@ import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 
 /** Requested rows, and the function that reports progress. */
 export interface SceneOptions {
-  readonly wanted: (name: string) => boolean;
+  readonly selected: (name: string) => boolean;
   readonly print: (text: string) => void;
 }
 
@@ -57,24 +57,24 @@ export const scenes: readonly Scene[] = [
 ];
 
 /** A node with IPv4 only: for IPv6 the bridge plugin checks every 50 ms whether its addresses can be used, which dominates its time. */
-async function plainNode({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+async function plainNode({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   print('a node without Services or peers');
   const lab = await BenchLab.start({ families: families.one });
   try {
-    const bench = await startCniBench(lab, wanted, print);
+    const bench = await startCniBench(lab, selected, print);
     try {
-      rows.push(...(await cniRows(bench, wanted, print)));
-      if (wanted('cni.add.svc10k')) rows.push(...(await besideManyServices(lab, bench.ours, { wanted, print })));
-      if (pipelineRowNames.some(wanted)) {
+      rows.push(...(await cniRows(bench, selected, print)));
+      if (selected('cni.add.svc10k')) rows.push(...(await besideManyServices(lab, bench.ours, { selected, print })));
+      if (pipelineRowNames.some(selected)) {
         print('pod to pod through three pipelines');
-        rows.push(...(await pipelineRows(lab, bench.ours, wanted)));
+        rows.push(...(await pipelineRows(lab, bench.ours, selected)));
       }
-      if (agentRowNames.some(wanted)) {
+      if (agentRowNames.some(selected)) {
         print('restarts of the agent');
-        rows.push(...(await agentRows(lab, wanted)));
+        rows.push(...(await agentRows(lab, selected)));
       }
-      if (wanted('agent.rss.busy')) rows.push({ name: 'agent.rss.busy', unit: 'MiB', ours: await busyMemory(lab, bench.ours, 400) });
+      if (selected('agent.rss.busy')) rows.push({ name: 'agent.rss.busy', unit: 'MiB', ours: await busyMemory(lab, bench.ours, 400) });
     } finally {
       await bench.stop();
     }
@@ -119,15 +119,15 @@ async function besideManyServices(
   }
 }
 
-async function nodeOfManyPeers({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+async function nodeOfManyPeers({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   print(`a node with ${manyNodes} peers`);
   const lab = await BenchLab.start({ families: families.both, cluster: (objects) => addNodes(objects, manyNodes) });
   const rows: Measured[] = [];
   try {
     await untilSettled(lab);
     print(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
-    if (wanted('agent.rss.nodes5000')) rows.push({ name: 'agent.rss.nodes5000', unit: 'MiB', ours: await restingMemory(lab) });
-    if (wanted('node.join5000')) rows.push(await joinRow(lab, manyNodes));
+    if (selected('agent.rss.nodes5000')) rows.push({ name: 'agent.rss.nodes5000', unit: 'MiB', ours: await restingMemory(lab) });
+    if (selected('node.join5000')) rows.push(await joinRow(lab, manyNodes));
   } finally {
     await lab.remove();
   }

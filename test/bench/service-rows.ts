@@ -35,16 +35,16 @@ export const tenThousandRowNames = ['svc.cold10k', ...changeRowNames, ...connect
 /** Ten thousand Services of ten endpoints each, created before the node first sees them. */
 export async function tenThousandServices(want: SceneOptions): Promise<readonly Measured[]> {
   return await withServices(of10k, want, async (lab) => {
-    const { wanted, print } = want;
+    const { selected, print } = want;
     const rows: Measured[] = [];
     // First, with the agent as it was started: repeated cold starts would not be what a node sees.
-    if (wanted('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
-    if (wanted('svc.rss10k.vswitchd')) rows.push({ name: 'svc.rss10k.vswitchd', unit: 'MiB', ours: [switchMemory(lab)] });
-    if (wanted('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, print));
-    if (['svc.change', 'svc.change.p99'].some(wanted)) rows.push(...(await changeRows(lab, print)));
-    if (['svc.restart.ready', 'svc.restart.flowmods'].some(wanted)) rows.push(...(await restartRows(lab, print)));
-    if (connectionRowNames.some(wanted)) rows.push(...(await connectionRows(lab, print)));
-    return rows.filter(({ name }) => wanted(name));
+    if (selected('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
+    if (selected('svc.rss10k.vswitchd')) rows.push({ name: 'svc.rss10k.vswitchd', unit: 'MiB', ours: [switchMemory(lab)] });
+    if (selected('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, print));
+    if (['svc.change', 'svc.change.p99'].some(selected)) rows.push(...(await changeRows(lab, print)));
+    if (['svc.restart.ready', 'svc.restart.flowmods'].some(selected)) rows.push(...(await restartRows(lab, print)));
+    if (connectionRowNames.some(selected)) rows.push(...(await connectionRows(lab, print)));
+    return rows.filter(({ name }) => selected(name));
   });
 }
 
@@ -54,7 +54,7 @@ export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Me
   const takeBack = noteHolds(holds);
   try {
     const rows = await withServices(of10k, want, async (lab) => [...(await loopRows(lab, holds, want.print))]);
-    return rows.filter(({ name }) => want.wanted(name));
+    return rows.filter(({ name }) => want.selected(name));
   } finally {
     takeBack();
     rmSync(holds, { force: true });

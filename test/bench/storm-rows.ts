@@ -26,7 +26,7 @@ const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
  * Pods start while 5,000 nodes join at once, a hundred a second are deleted and recreated, and the whole list of 32 MB is read again. The
  * journal is in memory: a shared disk takes a second for one write of a thousand, and the slowest pods would measure nothing else.
  */
-export async function stormOfPeers({ wanted, print }: SceneOptions): Promise<readonly Measured[]> {
+export async function stormOfPeers({ selected, print }: SceneOptions): Promise<readonly Measured[]> {
   print(`a node whose cluster grows by ${peers} nodes while pods start`);
   const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'], journal: 'memory' });
   try {
@@ -51,7 +51,7 @@ export async function stormOfPeers({ wanted, print }: SceneOptions): Promise<rea
       { name: 'cni.add.storm5000.p99', unit: 'ms', ours: [p99(stormy)], peer: { name: 'seine when all is quiet', values: [p99(quiet)] } },
       { name: 'agent.lag.storm5000', unit: 'ms', ours: [lag] },
     ];
-    return rows.filter(({ name }) => wanted(name));
+    return rows.filter(({ name }) => selected(name));
   } finally {
     await lab.remove();
   }

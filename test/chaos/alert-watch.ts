@@ -9,7 +9,7 @@ const everyMs = 40;
 /** Shorter than the time in which a killed agent may be back and ready (ms). */
 const goneMs = 20;
 /** A long step is scraped less often: this number of times in its length so far. */
-const looksOfLong = 100;
+const observationsOfInterval = 100;
 const pollMs = 50;
 const timeoutMs = 1_000;
 /** When a switch reconnects, having lost all flows, `SeineDrift` does not fire. */
@@ -102,7 +102,7 @@ export class AlertWatch {
   async #goOn(): Promise<void> {
     while (!this.#over.signal.aborted) {
       await this.#look();
-      const pauseMs = this.#goneMs === undefined ? Math.max(everyMs, (performance.now() - this.#begunMs) / looksOfLong) : goneMs;
+      const pauseMs = this.#goneMs === undefined ? Math.max(everyMs, (performance.now() - this.#begunMs) / observationsOfInterval) : goneMs;
       await sleep(pauseMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     }
   }

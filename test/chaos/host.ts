@@ -25,7 +25,7 @@ interface RunOptions {
 
 const commandTimeoutMs = 180_000;
 const pollMs = 20;
-const asksMost = 5;
+const maxRequests = 5;
 
 /** Runs a command to its end. @returns its output. @throws Error with its command line and its output */
 export function run(
@@ -72,7 +72,7 @@ export function startIn(
 }
 
 /** Starts one of the driver's own programs in a namespace: it reads `stdin` and answers on `stdout`. */
-export function talkIn(
+export function startNodeProgram(
   netns: string,
   file: string,
   args: readonly string[],
@@ -100,7 +100,7 @@ interface SocketAnswer {
  * the server closes an idle connection: then a request without side effects is repeated.
  */
 export async function askSocket(socketPath: string, method: string, path: string, timeoutMs = 60_000): Promise<SocketAnswer> {
-  for (let left = method === 'GET' ? asksMost - 1 : 0; ; left--) {
+  for (let left = method === 'GET' ? maxRequests - 1 : 0; ; left--) {
     try {
       return await askOnce(socketPath, method, path, timeoutMs);
     } catch (thrown) {

@@ -7,7 +7,7 @@ const pollMs = 100;
 /** Limit for the stable state: a fresh agent that is ready still writes the consequences of its pods. */
 const steadyMs = 300_000;
 /** Failed observations after the deadline before they are the verdict: alone they say nothing about the node. */
-const failedLooksMost = 5;
+const maxFailedObservations = 5;
 
 /** Result of a step. */
 export interface Verdict {
@@ -60,7 +60,7 @@ export async function judge(tried: TriedNode, wanted: Promise<Snapshot>, since: 
     const isOver = checkedMs >= withinMs;
     const problems = typeof found === 'string' ? [found] : differences(found, known ?? (await wanted));
     if (typeof found === 'string' && isOver) failed++;
-    if (problems.length === 0 || (isOver && (typeof found !== 'string' || failed > failedLooksMost)))
+    if (problems.length === 0 || (isOver && (typeof found !== 'string' || failed > maxFailedObservations)))
       return { problems, tookMs: checkedMs };
     await sleep(pollMs);
   }

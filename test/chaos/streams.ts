@@ -2,13 +2,13 @@ import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
-import { talkIn, until } from './host.ts';
+import { startNodeProgram, until } from './host.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { podObject } from './scene.ts';
 
 /** Namespace of objects that no step changes and no policy of a step selects: traffic along streams must continue. */
 export const streamNamespace = 'streams';
-const thereMs = 300_000;
+const readyWithinMs = 300_000;
 
 /** Path from the client to this address: one UDP stream, one of new connections, one of messages on an established connection. */
 export interface StreamTarget {
@@ -70,8 +70,8 @@ export class TrafficStreams {
     try {
       const { client, near, far, services } = await places(lab);
       const listening = ({ ips }: LabPod): string[] => ips.flatMap((ip) => Object.values(ports).flatMap((port) => [ip, String(port)]));
-      for (const pod of [near, far]) started.push(talkIn(pod.netns, 'stream-server.ts', listening(pod), log, mark));
-      await Promise.all(started.map(saysReady));
+      for (const pod of [near, far]) started.push(startNodeProgram(pod.netns, 'stream-server.ts', listening(pod), log, mark));
+      await Promise.all(started.map(untilReady));
       const to = (name: string, addresses: readonly string[], port: number): StreamTarget[] =>
         addresses.map((address) => ({ name: `${name} ${address.includes(':') ? 'ipv6' : 'ipv4'}`, address, port }));
       const ways = [
@@ -82,10 +82,10 @@ export class TrafficStreams {
       ];
       const streams = new TrafficStreams(
         started,
-        talkIn(client.netns, 'stream-client.ts', [JSON.stringify({ hertz, ways })], log, mark),
+        startNodeProgram(client.netns, 'stream-client.ts', [JSON.stringify({ hertz, ways })], log, mark),
         log,
       );
-      const { silent } = await streams.ask({ sinceMs: monotonicMs(), withinMs: thereMs });
+      const { silent } = await streams.ask({ sinceMs: monotonicMs(), withinMs: readyWithinMs });
       if (silent.length === 0) return streams;
       streams.close();
       throw new Error(`streams are silent before any fault is injected: ${silent.join()}`);
@@ -110,7 +110,7 @@ export class TrafficStreams {
   }
 }
 
-function saysReady(server: ChildProcess): Promise<void> {
+function untilReady(server: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     server.stdout?.once('data', () => resolve());
     server.once('exit', () => reject(new Error('a server of the streams ended')));
@@ -146,7 +146,7 @@ async function places(lab: Lab): Promise<Places> {
       found = (await lab.status()).pods;
       return pods.every(([name]) => (named(name)?.ips.length ?? 0) > 1);
     },
-    thereMs,
+    readyWithinMs,
     () => 'the pods of the streams have no network',
   );
   const [client, near, far] = [named('client'), named('near'), named('far')];

@@ -59,9 +59,9 @@ function externalWays(service: KubeService, each = 1): Way[] {
   return to.flatMap((way) => Array.from({ length: each }, () => way));
 }
 
-const heard = (all: readonly SteadyUdp[]) => all.map(({ last }) => last);
+const received = (all: readonly SteadyUdp[]) => all.map(({ last }) => last);
 const allServed = (all: readonly SteadyUdp[]) =>
-  eventually(async () => expect(heard(all).filter((who) => !who.startsWith('web-'))).toEqual([]));
+  eventually(async () => expect(received(all).filter((who) => !who.startsWith('web-'))).toEqual([]));
 
 /** Reports whether no client has an answer for a moment. */
 async function quiet(all: readonly SteadyUdp[]): Promise<boolean> {
@@ -111,7 +111,7 @@ describe('UDP clients that never stop sending, after a time without agent', () =
     // Connections tracked before its endpoints existed are deleted a few times.
     await sleep(1_500);
     await allServed(Object.values(served).flat());
-    before = heard(of['moved']);
+    before = received(of['moved']);
     await whileAway(async () => {
       await lab.endpoints('moved', [{ pod: 'web-2' }, { pod: 'web-3' }]);
       await lab.delete('services', 'gone');
@@ -127,7 +127,7 @@ describe('UDP clients that never stop sending, after a time without agent', () =
 
   it('leave an endpoint that is removed', async () => {
     expect(new Set(before)).toEqual(new Set(['web-1', 'web-2', 'web-3']));
-    await eventually(async () => expect(heard(ofCase('moved'))).not.toContain('web-1'), repairedMs);
+    await eventually(async () => expect(received(ofCase('moved'))).not.toContain('web-1'), repairedMs);
   });
 
   it('stay with live endpoints', () => {
@@ -144,15 +144,15 @@ describe('UDP clients that never stop sending, after a time without agent', () =
   });
 
   it('reach endpoints of the node once only these are allowed', async () => {
-    await eventually(async () => expect(new Set(heard(ofCase('inside')))).toEqual(new Set(['web-1'])), repairedMs);
+    await eventually(async () => expect(new Set(received(ofCase('inside')))).toEqual(new Set(['web-1'])), repairedMs);
   });
 
   it('reach endpoints of the node from outside once only these are allowed', async () => {
-    await eventually(async () => expect(new Set(heard(ofCase('outside')))).toEqual(new Set(['web-1'])), repairedMs);
+    await eventually(async () => expect(new Set(received(ofCase('outside')))).toEqual(new Set(['web-1'])), repairedMs);
   });
 
   it('are served by a new Service', async () => {
-    await eventually(async () => expect(heard(ofCase('newest'))).toEqual(['web-2', 'web-2']), repairedMs);
+    await eventually(async () => expect(received(ofCase('newest'))).toEqual(['web-2', 'web-2']), repairedMs);
   });
 });
 
@@ -169,8 +169,8 @@ describe('a loss of more than 30 % at once', () => {
     });
     const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('mass deletion of connections to removed endpoints is delayed'));
     await eventually(async () => expect(held()).toBeDefined(), repairedMs);
-    expect(new Set(heard(all)).size).toBeGreaterThan(1);
-    await eventually(async () => expect(new Set(heard(all))).toEqual(new Set(['web-2'])), heldMs);
+    expect(new Set(received(all)).size).toBeGreaterThan(1);
+    await eventually(async () => expect(new Set(received(all))).toEqual(new Set(['web-2'])), heldMs);
   });
 });
 

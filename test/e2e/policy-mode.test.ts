@@ -246,7 +246,7 @@ it('keeps established connections if configured, and denies new ones', { timeout
   );
   const alone = await Promise.all((['ipv4', 'ipv6'] as const).map((family) => LoneServer.start(server, lab.pod('client-2'), family)));
   try {
-    const live = () => asked.every(({ isAnswered }) => isAnswered) && alone.every(({ isHeard }) => isHeard);
+    const live = () => asked.every(({ isAnswered }) => isAnswered) && alone.every(({ isReceived }) => isReceived);
     await expect.poll(live, { timeout: followMs }).toBe(true);
     await createAll(lab.api, [denyIngress], signal());
     await untilAnswers('TIMEOUT');

@@ -134,10 +134,10 @@ describe('with packets that are allowed, or denied, before and after', () => {
   async function losing(): Promise<ReadonlySet<string>> {
     const from = [lab.pod('client-1'), lab.pod('client-2')];
     const wanted = await Promise.all(from.flatMap(({ netns }) => db.ips.map((ip) => UdpStream.start(netns, ip, port))));
-    const strangers = [lab.pod('web-1'), lab.pod('web-2')].flatMap(({ netns }) =>
+    const outsiders = [lab.pod('web-1'), lab.pod('web-2')].flatMap(({ netns }) =>
       db.ips.map((address) => ({ from: netns, address, port })),
     );
-    const unwanted = await Promise.all(strangers.map((each) => DatagramStream.start({ ...each, everyMs: 1 })));
+    const unwanted = await Promise.all(outsiders.map((each) => DatagramStream.start({ ...each, everyMs: 1 })));
     const more = async () => {
       const goals = wanted.map(({ answered }) => answered + around);
       const isMore = () => wanted.every(({ answered }, at) => answered >= (goals[at] ?? 0));

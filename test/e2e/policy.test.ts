@@ -16,7 +16,7 @@ import { plain } from '../../src/seinectl/paint.ts';
 import type { Verification } from '../../src/seinectl/policy/verification.ts';
 import { run } from '../../src/seinectl/program.ts';
 import { LoneServer } from '../support/lone-server.ts';
-import { SctpTalk, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
+import { SctpConversation, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
@@ -252,18 +252,20 @@ describe('a NetworkPolicy', () => {
     });
     const endEcho = sctpEcho(web.netns);
     await policy('sctp', only(sctpEchoPort));
-    const talks = families.map((family, at) => new SctpTalk(lab.lab.pod(`client-${at + 1}`).netns, lab.ip('web-1', family)));
-    const all = (is: 'isHeard' | 'isSilent') =>
-      eventually(async () => expect(talks.filter((talk) => !talk[is])).toHaveLength(0), retransmittedWithin);
+    const conversations = families.map(
+      (family, at) => new SctpConversation(lab.lab.pod(`client-${at + 1}`).netns, lab.ip('web-1', family)),
+    );
+    const all = (is: 'isReceived' | 'isSilent') =>
+      eventually(async () => expect(conversations.filter((conversation) => !conversation[is])).toHaveLength(0), retransmittedWithin);
     try {
-      await all('isHeard');
+      await all('isReceived');
       await policy('sctp-other', only(sctpEchoPort + 1));
       await withdraw('sctp');
       await all('isSilent');
       await policy('sctp', only(sctpEchoPort));
-      await all('isHeard');
+      await all('isReceived');
     } finally {
-      for (const talk of talks) talk.close();
+      for (const conversation of conversations) conversation.close();
       endEcho();
       await withdraw('sctp-other');
       await withdraw('sctp');
@@ -274,14 +276,14 @@ describe('a NetworkPolicy', () => {
     const pods = [lab.lab.pod('web-1'), lab.lab.pod('web-2')];
     const client = lab.lab.pod('client-1');
     const streams = await Promise.all(pods.flatMap((server) => families.map((family) => LoneServer.start(server, client, family))));
-    const all = (is: 'isHeard' | 'isSilent') => eventually(async () => expect(streams.filter((stream) => !stream[is])).toHaveLength(0));
+    const all = (is: 'isReceived' | 'isSilent') => eventually(async () => expect(streams.filter((stream) => !stream[is])).toHaveLength(0));
     const labels = (app: string) => ({ podSelector: { matchLabels: { app } } });
     const ends: readonly (readonly [string, object])[] = [
       ['servers', { ...labels('web'), ingress: [{ from: [labels('unused')], ports: [{ protocol: 'UDP', port: 5005 }] }] }],
       ['clients', { ...labels('client'), policyTypes: ['Egress'], egress: [{ ports: [{ protocol: 'UDP', port: 53 }] }] }],
     ];
     try {
-      await all('isHeard');
+      await all('isReceived');
       for (const [name, spec] of ends) {
         await policy(name, spec);
         await all('isSilent');
@@ -289,7 +291,7 @@ describe('a NetworkPolicy', () => {
         // A cut connection stays cut until its client is admitted again.
         await eventually(async () => {
           for (const stream of streams) stream.ask();
-          expect(streams.filter((stream) => !stream.isHeard)).toHaveLength(0);
+          expect(streams.filter((stream) => !stream.isReceived)).toHaveLength(0);
         });
       }
     } finally {

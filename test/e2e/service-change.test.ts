@@ -50,7 +50,7 @@ async function steady(service: KubeService): Promise<{ readonly clients: readonl
   return { clients, stop };
 }
 
-const allHear = (clients: readonly SteadyUdp[], who: string) =>
+const allReceive = (clients: readonly SteadyUdp[], who: string) =>
   eventually(async () => expect(clients.map(({ last }) => last)).toEqual(clients.map(() => who)));
 
 describe('a UDP client that keeps its port', () => {
@@ -60,11 +60,11 @@ describe('a UDP client that keeps its port', () => {
     await lab.endpoints(name, [{ pod: 'web-1' }]);
     const { clients, stop } = await steady(service);
     try {
-      await allHear(clients, 'web-1');
+      await allReceive(clients, 'web-1');
       for (const pod of ['web-2', 'web-3', 'web-2']) {
         const startedMs = performance.now();
         await lab.endpoints(name, [{ pod }]);
-        await allHear(clients, pod);
+        await allReceive(clients, pod);
         console.log(`all clients heard ${pod} after ${(Math.max(...clients.map(({ sinceMs }) => sinceMs)) - startedMs).toFixed(0)} ms`);
       }
     } finally {
@@ -78,11 +78,11 @@ describe('a UDP client that keeps its port', () => {
     await lab.endpoints(name, [{ pod: 'web-3', ready: false }]);
     const { clients, stop } = await steady(service);
     try {
-      await allHear(clients, 'REFUSED');
+      await allReceive(clients, 'REFUSED');
       await lab.endpoints(name, [{ pod: 'web-3' }]);
-      await allHear(clients, 'web-3');
+      await allReceive(clients, 'web-3');
       await lab.endpoints(name, []);
-      await allHear(clients, 'REFUSED');
+      await allReceive(clients, 'REFUSED');
     } finally {
       stop();
     }
@@ -98,7 +98,7 @@ describe('a UDP client that keeps its port', () => {
       await lab.delete('services', name);
       await eventually(async () => expect(await quiet(clients)).toBe(true));
       await lab.service(name, { selector: { client: '3' }, type: 'NodePort', clusterIPs, ports });
-      await allHear(clients, 'client-3');
+      await allReceive(clients, 'client-3');
     } finally {
       stop();
     }
@@ -109,10 +109,10 @@ describe('a UDP client that keeps its port', () => {
     await lab.start(podManifest('moved-1', 'node-2', { app: 'moved' }));
     const { clients, stop } = await steady(service);
     try {
-      await allHear(clients, 'moved-1');
+      await allReceive(clients, 'moved-1');
       await lab.delete('pods', 'moved-1', { gracePeriodSeconds: 0 });
       await lab.start(podManifest('moved-2', 'node-3', { app: 'moved' }));
-      await allHear(clients, 'moved-2');
+      await allReceive(clients, 'moved-2');
     } finally {
       stop();
     }
@@ -156,13 +156,13 @@ describe('an established connection', () => {
       await lab.endpoints(name, [{ pod: 'web-2' }]);
       const address = ofFamily(service.spec.clusterIPs ?? [], family);
       for (const from of ['client-1', 'node-3']) await lab.sees({ from, address, port: 80 }, { pods: ['web-2'], failures: [] });
-      const talks = [await talk('client-1', address), await talk('node-3', address)];
+      const conversations = [await conversation('client-1', address), await conversation('node-3', address)];
       await lab.endpoints(name, [{ pod: 'web-1' }]);
       await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-1'], failures: [] });
-      for (const { say: exchange } of talks) expect(await exchange()).toContain('demo/web-2');
+      for (const { say: exchange } of conversations) expect(await exchange()).toContain('demo/web-2');
       await lab.delete('services', name);
       await lab.sees({ from: 'client-1', address, port: 80, ...silent }, { pods: [] });
-      for (const { say: exchange, close } of talks) {
+      for (const { say: exchange, close } of conversations) {
         expect(await exchange()).toContain('demo/web-2');
         close();
       }
@@ -175,7 +175,7 @@ describe('an established connection', () => {
     await lab.endpoints(name, [{ pod: 'web-2' }]);
     const address = ofFamily(service.spec.clusterIPs ?? [], family);
     await lab.sees({ from: 'client-1', address, port: 80 }, { pods: ['web-2'], failures: [] });
-    const { say: exchange, close, socket } = await talk('client-1', address);
+    const { say: exchange, close, socket } = await conversation('client-1', address);
     await exchange();
     const wire = RawSocket.open(lab.place('web-2'), 'eth0');
     try {
@@ -227,7 +227,7 @@ describe('a half-open connection', () => {
     const wire = RawSocket.open(lab.place('client-2'), 'eth0');
     for (const { pod, address } of all) {
       const { family } = parseIp(address);
-      const { say: exchange, close, socket } = await talk('client-1', address);
+      const { say: exchange, close, socket } = await conversation('client-1', address);
       await exchange();
       const link = { ...(await macsOf('client-2', family)), payload: family, protocol: 'tcp', portDst: 80, ttl: 64 } as const;
       const from = { ipSrc: parseIp(lab.ip('client-1', family)), portSrc: socket.localPort ?? 0 };
@@ -259,7 +259,7 @@ async function macsOf(pod: string, family: 'ipv4' | 'ipv6') {
 }
 
 /** A connection that stays open: `say` sends a line and returns the answer. */
-async function talk(from: string, address: string) {
+async function conversation(from: string, address: string) {
   const socket: Socket = await connectTcpIn(lab.place(from), address, 80, signal());
   let broken: Error | undefined;
   socket.on('error', (error) => (broken = error));

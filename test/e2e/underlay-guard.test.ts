@@ -20,7 +20,7 @@ const signal = () => AbortSignal.timeout(60_000 * slowness);
  */
 describe('a host on the link between nodes', () => {
   let lab: ConvergeLab;
-  const heard = new Map<string, Set<string>>();
+  const received = new Map<string, Set<string>>();
   const sockets: Socket[] = [];
 
   beforeAll(async () => {
@@ -38,7 +38,7 @@ describe('a host on the link between nodes', () => {
       [...routes(), ...forgedSources().map(({ source }) => `addr add ${source}${source.includes(':') ? '/128 nodad' : '/32'} dev lo`)],
       signal(),
     );
-    for (const family of ['ipv4', 'ipv6'] as const) await hear('web-2', family);
+    for (const family of ['ipv4', 'ipv6'] as const) await receive('web-2', family);
   });
   afterAll(async () => {
     for (const socket of sockets) socket.close();
@@ -70,10 +70,10 @@ describe('a host on the link between nodes', () => {
     );
   }
 
-  async function hear(pod: string, family: Family): Promise<void> {
+  async function receive(pod: string, family: Family): Promise<void> {
     const socket = await bindUdpIn(lab.pod(pod).netns, ipOf(pod, family), PORT);
     const texts = new Set<string>();
-    heard.set(family, texts);
+    received.set(family, texts);
     socket.on('message', (message) => texts.add(message.toString()));
     sockets.push(socket);
   }
@@ -89,7 +89,7 @@ describe('a host on the link between nodes', () => {
 
   /** Sends with a forged source and then with the host's own; returns which of the forged ones arrived before the last of its own. */
   async function arrivals(family: Family, forged: string): Promise<readonly string[]> {
-    const texts = heard.get(family) ?? new Set();
+    const texts = received.get(family) ?? new Set();
     texts.clear();
     for (let round = 0; round < ROUNDS; round++) {
       await sendFrom(forged, ipOf('web-2', family), `forged ${round}`);

@@ -86,7 +86,7 @@ function free(who: 'a' | 'b'): void {
  * Sources that are received through the gateway: the node itself, external clients, and the other pod through a port of the node. The
  * node's own packet is the last: an earlier packet that is missing then never comes.
  */
-async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family): Promise<readonly string[]> {
+async function receivedByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family): Promise<readonly string[]> {
   const sources = { external: parseIp(family === 'ipv4' ? '203.0.113.77' : '2001:db8:77::7'), pod: addressOf(other, family) };
   const ends = { ethSrc: gatewayMac, ethDst: macOf(who), ipDst: addressOf(who, family) };
   const send = (ipSrc: Ip): Uint8Array => {
@@ -98,7 +98,7 @@ async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family):
   const marks = Object.entries(sources).map(([name, ip]) => [name, send(ip)] as const);
   await tapped.wires[who].hears(send(gatewayOf('n1', family)));
   if (upcallsMs > 0) await Promise.allSettled(marks.map(([, mark]) => tapped.wires[who].hears(mark, upcallsMs)));
-  return [...marks.filter(([, mark]) => tapped.wires[who].heard(mark)).map(([name]) => name), 'node'];
+  return [...marks.filter(([, mark]) => tapped.wires[who].received(mark)).map(([name]) => name), 'node'];
 }
 
 function ofctl(...words: readonly string[]): void {
@@ -245,12 +245,12 @@ describe.each(families)('over %s', (family) => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     const fromOther = connection(family, 'udp', 'endpoint', [endpoint, client]);
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
-    expect(await heardByGateway(client, endpoint, family)).toEqual(['external', 'pod', 'node']);
+    expect(await receivedByGateway(client, endpoint, family)).toEqual(['external', 'pod', 'node']);
     close(client);
     try {
       await expect.poll(() => asks('ack')).toBe(false);
       expect([await answers('ack-back'), await asks('syn'), await fromOther.asks('syn')]).toEqual([false, false, false]);
-      expect(await heardByGateway(client, endpoint, family)).toEqual(['node']);
+      expect(await receivedByGateway(client, endpoint, family)).toEqual(['node']);
     } finally {
       free(client);
     }

@@ -28,9 +28,9 @@ beforeAll(async () => {
     endpoint,
     greeting: [bytesOf((w) => writeFlowMonitorRequest(w, { id: 1, flags: monitorFlag.add + monitorFlag.removed }))],
     unsolicited: (message) => {
-      const heard = decodeUnsolicited(message);
-      if (heard.kind !== 'flowUpdates') return;
-      for (const update of heard.updates) if ('table' in update) happened.push(update.table);
+      const received = decodeUnsolicited(message);
+      if (received.kind !== 'flowUpdates') return;
+      for (const update of received.updates) if ('table' in update) happened.push(update.table);
     },
   });
   for (const each of [connection, watching]) {

@@ -13,10 +13,10 @@ it.each(['10.0.0.2', 'fd00::2'])('serves and calls by TCP inside namespaces, at 
     server.listen({ fd: listenTcpIn(two.name, text, 8080) });
     await new Promise((resolve) => server.once('listening', resolve));
     const client = await connectTcpIn(one.name, text, 8080, AbortSignal.timeout(5_000));
-    let heard = '';
-    for await (const chunk of client) heard += String(chunk);
+    let received = '';
+    for await (const chunk of client) received += String(chunk);
     client.destroy();
-    expect(heard).toBe(text.replace('2', '1'));
+    expect(received).toBe(text.replace('2', '1'));
     await expect(connectTcpIn(one.name, text, 9, never)).rejects.toMatchObject({ context: { errno: 'ECONNREFUSED' } });
     expect(errnoOf(failureOf(() => listenTcpIn(two.name, text, 8080)))).toBe('EADDRINUSE');
     expect(errnoOf(failureOf(() => listenTcpIn(one.name, text, 8080)))).toBe('EADDRNOTAVAIL');

@@ -249,16 +249,16 @@ describe('a foreign flow with the cookie of learned flows', () => {
       'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop',
       `cookie=0x${learnedCookie.toString(16)},table=0,priority=65000,ip,actions=drop`,
     ];
-    const lookedAtMs = () => performance.now() - (nodeState.reconcilers.bridge.lastCheck?.ageMs ?? 0);
+    const observedMs = () => performance.now() - (nodeState.reconcilers.bridge.lastCheck?.ageMs ?? 0);
     for (const flow of foreign) {
       // Sweeps find it, too, and are four seconds apart: an earlier check was triggered by the event.
-      const isHeardOf = async (): Promise<boolean> => {
-        const before = lookedAtMs();
+      const isReported = async (): Promise<boolean> => {
+        const before = observedMs();
         node.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', flow);
         await expect.poll(flows, { timeout: 10_000 }).not.toContain('priority=65000');
-        return lookedAtMs() - before < 3_500;
+        return observedMs() - before < 3_500;
       };
-      await expect.poll(isHeardOf, { timeout: 40_000 }).toBe(true);
+      await expect.poll(isReported, { timeout: 40_000 }).toBe(true);
     }
     expect(flows()).toContain('tun_src=192.0.2.9');
   });

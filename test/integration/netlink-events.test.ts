@@ -42,9 +42,9 @@ it('omits the changes of one socket to addresses, routes and neighbours, and no 
     done(ours, (batch) => changeLink(batch, 'b', { state: 'up' }));
     const link = getLink(ours, 'a')?.index;
     if (link === undefined) throw new Error('no link');
-    const heard: string[] = [];
+    const received: string[] = [];
     const events = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], namespace, notBy: ours.port }, (event) =>
-      heard.push(described(event)),
+      received.push(described(event)),
     );
     const change = (batch: Batch, network: number): void => {
       replaceAddress(batch, { link, address: parseIp(`10.${network}.0.1`), prefixLength: 24 });
@@ -55,10 +55,12 @@ it('omits the changes of one socket to addresses, routes and neighbours, and no 
     done(ours, (batch) => change(batch, 1));
     done(ours, (batch) => changeLink(batch, 'a', { mtu: 1400 }));
     done(others, (batch) => change(batch, 2));
-    await expect.poll(() => heard).toEqual(expect.arrayContaining(['set link a up', 'set neighbour fd00:2::1', 'set route fd00:2::/64']));
-    expect(heard).toEqual(expect.arrayContaining(['set address 10.2.0.1', 'set route 10.2.8.0/24']));
+    await expect
+      .poll(() => received)
+      .toEqual(expect.arrayContaining(['set link a up', 'set neighbour fd00:2::1', 'set route fd00:2::/64']));
+    expect(received).toEqual(expect.arrayContaining(['set address 10.2.0.1', 'set route 10.2.8.0/24']));
     for (const kept of ['address 10.1.0.1', 'route 10.1.8.0/24', 'route fd00:1::/64', 'neighbour fd00:1::1'])
-      expect(heard).not.toContain(`set ${kept}`);
+      expect(received).not.toContain(`set ${kept}`);
     events.close();
     for (const socket of [ours, others]) socket.close();
   }));
@@ -92,9 +94,9 @@ it('lists on a worker thread, while the loop continues', () =>
 
 it('receives events of links, addresses, routes and neighbours of a namespace', () =>
   withNamespaces(1, async ({ namespace }) => {
-    const heard: string[] = [];
+    const received: string[] = [];
     const events = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], namespace }, (event) =>
-      heard.push(described(event)),
+      received.push(described(event)),
     );
     const socket = NetlinkSocket.open({ namespace });
     done(socket, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
@@ -122,8 +124,8 @@ it('receives events of links, addresses, routes and neighbours of a namespace', 
       'deleted link a down',
       'deleted link b down',
     ];
-    await expect.poll(() => heard).toEqual(expect.arrayContaining(expected));
-    const order = expected.map((text) => heard.indexOf(text));
+    await expect.poll(() => received).toEqual(expect.arrayContaining(expected));
+    const order = expected.map((text) => received.indexOf(text));
     expect(order).toEqual(order.toSorted((a, b) => a - b));
     socket.close();
     events.close();
@@ -131,37 +133,37 @@ it('receives events of links, addresses, routes and neighbours of a namespace', 
 
 it('does not treat a port that leaves a bridge as a deleted link', () =>
   withNamespaces(1, async ({ namespace }) => {
-    const heard: string[] = [];
+    const received: string[] = [];
     const socket = NetlinkSocket.open({ namespace });
     done(socket, (batch) => {
       createVeth(batch, { name: 'a', peer: { name: 'b' } });
       createBridge(batch, { name: 'br0' });
     });
-    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => received.push(described(event)));
     const master = getLink(socket, 'br0')?.index ?? 'none';
     done(socket, (batch) => changeLink(batch, 'a', { master }));
     done(socket, (batch) => changeLink(batch, 'a', { master: 'none' }));
     done(socket, (batch) => deleteLink(batch, 'br0'));
-    await expect.poll(() => heard).toContain('deleted link br0 down');
-    expect(heard).not.toContain('deleted link a down');
+    await expect.poll(() => received).toContain('deleted link br0 down');
+    expect(received).not.toContain('deleted link a down');
     socket.close();
     events.close();
   }));
 
 it('reports lost events, and continues', () =>
   withNamespaces(1, async ({ namespace }) => {
-    const heard: string[] = [];
-    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    const received: string[] = [];
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => received.push(described(event)));
     const socket = NetlinkSocket.open({ namespace });
     done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
     // All in one tick, so that nothing is read meanwhile, and more than the queue takes.
     done(socket, (batch) => {
       for (let count = 0; count < 12_000; count++) changeLink(batch, 'a', { mtu: 1000 + (count % 2) });
     });
-    await expect.poll(() => heard, { timeout: 10_000 }).toContain('overrun');
-    expect(heard.filter((text) => text === 'overrun')).toHaveLength(1);
+    await expect.poll(() => received, { timeout: 10_000 }).toContain('overrun');
+    expect(received.filter((text) => text === 'overrun')).toHaveLength(1);
     done(socket, (batch) => deleteLink(batch, 'a'));
-    await expect.poll(() => heard, { timeout: 10_000 }).toContain('deleted link a down');
+    await expect.poll(() => received, { timeout: 10_000 }).toContain('deleted link a down');
     socket.close();
     events.close();
   }));
@@ -169,21 +171,21 @@ it('reports lost events, and continues', () =>
 it('survives garbage collection, and is silent once closed', () =>
   withNamespaces(1, async ({ namespace }) => {
     const before = openDescriptors();
-    const heard: string[] = [];
+    const received: string[] = [];
     const socket = NetlinkSocket.open({ namespace });
-    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
+    const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => received.push(described(event)));
     for (let round = 0; round < 20; round++) {
       const garbage = Array.from({ length: 50 }, () => new Uint8Array(1 << 20));
       await new Promise((resolve) => setImmediate(resolve, garbage));
     }
     done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
-    await expect.poll(() => heard).toContain('set link a down');
+    await expect.poll(() => received).toContain('set link a down');
     done(socket, (batch) => deleteLink(batch, 'a'));
     events.close();
     events.close();
-    heard.length = 0;
+    received.length = 0;
     await new Promise((resolve) => setImmediate(resolve));
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     socket.close();
     expect(openDescriptors()).toBe(before);
   }));

@@ -9,8 +9,8 @@ const tablesOf = (change: FirewallChange) => (change.kind === 'tables' ? [...cha
 
 it('reports foreign changes, by table, one call for a transaction', () =>
   withNamespaces(2, async (lab, other) => {
-    const heard: FirewallChange[] = [];
-    const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => heard.push(change));
+    const received: FirewallChange[] = [];
+    const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => received.push(change));
     try {
       nft(other, 'add table inet elsewhere');
       nft(lab, 'add table inet seine; add table ip foreign');
@@ -19,7 +19,7 @@ it('reports foreign changes, by table, one call for a transaction', () =>
       nft(lab, 'add chain inet seine pre; add rule inet seine pre counter accept');
       nft(lab, 'flush ruleset');
       const expected = [['foreign', 'seine'], ['seine'], ['seine'], ['seine'], ['foreign', 'seine']];
-      await expect.poll(() => heard.map(tablesOf)).toEqual(expected);
+      await expect.poll(() => received.map(tablesOf)).toEqual(expected);
     } finally {
       events.close();
     }
@@ -27,13 +27,13 @@ it('reports foreign changes, by table, one call for a transaction', () =>
 
 it('does not report changes of this process, in any thread', () =>
   withNamespaces(1, async (lab) => {
-    const heard: FirewallChange[] = [];
-    const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => heard.push(change));
+    const received: FirewallChange[] = [];
+    const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => received.push(change));
     const ours = Nftables.open(lab.namespace);
     try {
       ours.run('add table inet seine');
       nft(lab, 'add table inet last');
-      await expect.poll(() => heard.map(tablesOf)).toEqual([['last']]);
+      await expect.poll(() => received.map(tablesOf)).toEqual([['last']]);
     } finally {
       ours.close();
       events.close();

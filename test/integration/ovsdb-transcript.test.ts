@@ -192,12 +192,12 @@ async function replayLocks(line: Line): Promise<void> {
     expect(await answerOf(third, 'steal', ['L1'])).toEqual(essence(line.received[0]));
   } else {
     // A client that waits for a lock is not notified of a theft.
-    let heard = 0;
+    let received = 0;
     const own = new AbortController();
-    second.onNotification(() => (heard += 1), own.signal);
+    second.onNotification(() => (received += 1), own.signal);
     await second.call('echo', [], stop.signal);
     own.abort();
-    expect(heard).toBe(line.received.length);
+    expect(received).toBe(line.received.length);
   }
 }
 
@@ -205,7 +205,7 @@ async function replayLocks(line: Line): Promise<void> {
 async function replayRaw(line: Line): Promise<void> {
   const socket = connectRaw(server.socketPath);
   try {
-    const heard = new Promise<string>((resolve) => {
+    const received = new Promise<string>((resolve) => {
       socket.once('data', (chunk) => resolve(String(chunk)));
       socket.once('close', () => resolve('<<closed>>'));
     });
@@ -213,11 +213,11 @@ async function replayRaw(line: Line): Promise<void> {
     const text = line.case.includes('deep') ? `{"method":"echo","params":${'['.repeat(1_200)}` : textOf(line.sent);
     socket.write(text);
     if (line.received.length === 0) {
-      expect(await Promise.race([heard, silence(socket)])).toBe('silence');
+      expect(await Promise.race([received, silence(socket)])).toBe('silence');
       return;
     }
     const [expected] = line.received;
-    const said = await heard;
+    const said = await received;
     expect(typeof expected === 'string' ? said : JSON.parse(said)).toEqual(expected);
   } finally {
     socket.destroy();

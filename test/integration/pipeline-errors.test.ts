@@ -90,7 +90,7 @@ async function arrives(family: Family, from: Wire, to: Wire, quoted: Packet): Pr
 async function error(family: Family, from: 'a' | 'b' | 'c', to: Wire, quoted: Packet): Promise<string[]> {
   const mark = sendError(family, from, to, quoted);
   await settled(family);
-  return (['a', 'b', 'c', 'n1', 'n2'] as const).filter((who) => who !== from && tapped.wires[who].heard(mark));
+  return (['a', 'b', 'c', 'n1', 'n2'] as const).filter((who) => who !== from && tapped.wires[who].received(mark));
 }
 
 /** Each of these pods sends to all others and to the gateway of the first node; waits until all have arrived. */
@@ -180,7 +180,7 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
       socket.close();
     }
     await tapped.wires.a.hears(honestly);
-    expect(tapped.wires.a.heard(mark)).toBe(false);
+    expect(tapped.wires.a.received(mark)).toBe(false);
   });
 
   it('an error about a connection through a Service reaches its client from the endpoint, and from no other pod', async () => {

@@ -52,8 +52,8 @@ describe('a pod that forges addresses', () => {
     const answer = arp({ arpSpa: addressOf('a', 'ipv4') });
     const announcement = arp({ ethDst: broadcast, arpOp: 'request', arpSpa: addressOf('a', 'ipv4'), arpTpa: addressOf('a', 'ipv4') });
     await sendFromA(answer, announcement);
-    expect(tapped.heardBy(body(answer))).toEqual(['b']);
-    expect(tapped.heardBy(body(announcement))).toEqual(['b', 'n1']);
+    expect(tapped.receivedBy(body(answer))).toEqual(['b']);
+    expect(tapped.receivedBy(body(announcement))).toEqual(['b', 'n1']);
   });
 
   it.each<[string, Partial<Packet>]>([
@@ -68,7 +68,7 @@ describe('a pod that forges addresses', () => {
   ])('cannot claim by ARP that it is %s', async (_, fields) => {
     const frame = arp(fields);
     await sendFromA(frame);
-    expect(tapped.heardBy(body(frame))).toEqual([]);
+    expect(tapped.receivedBy(body(frame))).toEqual([]);
   });
 
   const ownIpv6 = addressOf('a', 'ipv6');
@@ -79,7 +79,7 @@ describe('a pod that forges addresses', () => {
   it('may announce its own IPv6 address', async () => {
     const frame = nd(advertise);
     await sendFromA(frame);
-    expect(tapped.heardBy(body(frame))).toEqual(['b', 'n1']);
+    expect(tapped.receivedBy(body(frame))).toEqual(['b', 'n1']);
   });
 
   it.each<[string, Partial<Packet>]>([
@@ -108,7 +108,7 @@ describe('a pod that forges addresses', () => {
   ])('cannot %s', async (_, fields) => {
     const frame = nd(fields);
     await sendFromA(frame);
-    expect(tapped.heardBy(body(frame))).toEqual([]);
+    expect(tapped.receivedBy(body(frame))).toEqual([]);
   });
 
   it.each([
@@ -139,8 +139,8 @@ describe('a pod that forges addresses', () => {
     const frame = frameOf();
     for (let sent = 0; sent < floodFrames; sent++) tapped.wires.b.send(frame);
     await tapped.settled('ipv4');
-    const heard = tapped.wires.a.frames.filter((each) => each.includes(Buffer.from(body(frame)))).length;
-    expect(heard).toBeLessThan(floodFrames / 5);
+    const received = tapped.wires.a.frames.filter((each) => each.includes(Buffer.from(body(frame)))).length;
+    expect(received).toBeLessThan(floodFrames / 5);
   });
 
   it('cannot use VLANs or other protocols', async () => {
@@ -149,7 +149,7 @@ describe('a pod that forges addresses', () => {
     const strange = encodeFrame({ ethSrc: macOf('a'), ethDst: macOf('b'), payload: 'other' });
     strange.set(mark, 20);
     await sendFromA(tagged, strange);
-    expect(tapped.heardBy(mark)).toEqual([]);
+    expect(tapped.receivedBy(mark)).toEqual([]);
   });
 });
 
@@ -168,21 +168,21 @@ describe.each(families)('over %s, a pod', (family) => {
     const mark = randomBytes(12);
     const targets = [to, { ip: addressOf('c', family), mac: gatewayMac }, { ip: gatewayOf('n1', family), mac: gatewayMac }];
     await sendFromA(...targets.map((target) => encodeFrame(lie(honest(family, target)), mark)));
-    expect(tapped.heardBy(mark)).toEqual([]);
+    expect(tapped.receivedBy(mark)).toEqual([]);
   });
 
   it('cannot broadcast', async () => {
     const mark = randomBytes(12);
     const groups = family === 'ipv4' ? ['224.0.0.251', '255.255.255.255'] : ['ff02::fb', 'ff05::2'];
     await sendFromA(...groups.map((group) => encodeFrame(honest(family, { ip: parseIp(group), mac: broadcast }), mark)));
-    expect(tapped.heardBy(mark)).toEqual([]);
+    expect(tapped.receivedBy(mark)).toEqual([]);
   });
 
   it('cannot reach the apparent source of hairpin connections', async () => {
     const mark = randomBytes(12);
     const ip = parseIp(family === 'ipv4' ? '169.254.0.253' : 'fc01::aabb:ccdd:eeff');
     await sendFromA(encodeFrame(honest(family, { ip, mac: gatewayMac }), mark));
-    expect(tapped.heardBy(mark)).toEqual([]);
+    expect(tapped.receivedBy(mark)).toEqual([]);
   });
 });
 
@@ -223,7 +223,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     await sendDatagram('a', to, number, geneve);
     await sendDatagram('a', to, number, Buffer.concat([geneve, new Uint8Array(3000)]));
     await afterTheMasquerade();
-    expect(tapped.wires[victim].heard(mark)).toBe(false);
+    expect(tapped.wires[victim].received(mark)).toBe(false);
   });
 
   it('that a pod of another node sends to this node’s gateway does not', async () => {
@@ -231,7 +231,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     await sendDatagram('c', gatewayOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
     tapped.cluster.exec('c', 'ping', '-q', '-c', '1', '-W', '2', addressOf('b', family).text);
     await tapped.settled(family);
-    expect(tapped.wires.b.heard(mark)).toBe(false);
+    expect(tapped.wires.b.received(mark)).toBe(false);
   });
 
   it.each<[string, Ip]>([
@@ -247,7 +247,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark, name)));
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', honestly)));
     await tapped.wires.b.hears(honestly);
-    expect(tapped.wires.b.heard(mark)).toBe(false);
+    expect(tapped.wires.b.received(mark)).toBe(false);
   });
 
   it('that another node sends with others’ addresses is counted', async () => {
@@ -275,7 +275,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     );
     tapped.cluster.exec('external', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
     await tapped.settled(family);
-    expect(tapped.wires.b.heard(mark)).toBe(false);
+    expect(tapped.wires.b.received(mark)).toBe(false);
   });
 
   /** `a`'s earlier frames have arrived by now, if at all: the second node received a later one on the same path. */
@@ -294,7 +294,7 @@ it.each(families)("a forged tunnel packet over %s would arrive without the bridg
   await vi.waitFor(
     async () => {
       await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, forged);
-      expect(tapped.wires.b.heard(mark)).toBe(true);
+      expect(tapped.wires.b.received(mark)).toBe(true);
     },
     { timeout: 10_000, interval: 100 },
   );
@@ -330,7 +330,7 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
     tapped.wires.a.send(await reset(family));
     tapped.wires.a.send(encodeFrame(honest(family, { ip: silent[family], mac: gatewayMac }), later));
     await external.hears(later);
-    expect(external.heard(ends(family))).toBe(false);
+    expect(external.received(ends(family))).toBe(false);
   });
 
   it('would leave with it without the nftables rules', async () => {

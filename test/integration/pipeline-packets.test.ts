@@ -29,7 +29,7 @@ describe('a real switch', () => {
   it('accepts no forged packet', async () => {
     const runs = fc.asyncProperty(forgeries(exampleScene), async (arrival) => {
       await bench.forgetConnections();
-      await oracle().hear(arrival);
+      await oracle().receive(arrival);
     });
     await fc.assert(runs, { numRuns: 3000 });
   });

@@ -222,13 +222,13 @@ function collect(socket: DatagramSocket, count: number): Promise<{ data: string;
   const found: { data: string; from: string }[] = [];
   return new Promise((resolve, reject) => {
     const deadline = setTimeout(() => reject(new Error(`${found.length} of ${count} datagrams: ${JSON.stringify(found)}`)), timeoutMs);
-    const hear = (data: Buffer, { address, port: number }: { address: string; port: number }): void => {
+    const receive = (data: Buffer, { address, port: number }: { address: string; port: number }): void => {
       found.push({ data: data.toString(), from: `${address} ${number}` });
       if (found.length < count) return;
       clearTimeout(deadline);
-      socket.off('message', hear);
+      socket.off('message', receive);
       resolve(found);
     };
-    socket.on('message', hear);
+    socket.on('message', receive);
   });
 }

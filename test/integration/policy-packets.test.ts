@@ -114,7 +114,7 @@ async function reachesItself(family: Family, portSrc: number): Promise<boolean> 
   const ports = { portSrc, portDst: services.onlyADatagrams.port };
   tapped.wires.a.send(encodeFrame({ ...ends, payload: family, protocol: 'udp', ttl: 64, ...ports }, mark));
   await settled('a');
-  return tapped.wires.a.heard(mark);
+  return tapped.wires.a.received(mark);
 }
 
 /** A SYN to a Service of one endpoint. */
@@ -126,7 +126,7 @@ function opening(family: Family, from: Speaker, service: 'onlyA' | 'onlyC', port
 /** Ports unused by earlier tests, whose connections conntrack still has. */
 let clientPort = 30_000;
 
-interface Talk {
+interface Conversation {
   readonly from: Speaker;
   readonly protocol: MatchProtocol;
   readonly portSrc: number;
@@ -137,7 +137,7 @@ interface Talk {
 const overtakenMs = 3_000;
 
 /** Sends a datagram, in fragments if `size` is more than one frame takes. @returns whether its first and its last bytes arrived */
-async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promise<readonly boolean[]> {
+async function received(family: Family, { from, ...ports }: Conversation, size = 24): Promise<readonly boolean[]> {
   const to = from === 'a' ? 'b' : 'a';
   const packet: Packet = {
     ethSrc: macOf(from),
@@ -152,7 +152,7 @@ async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promi
   const frame = encodeFrame(packet, Buffer.concat([marks[0], Buffer.alloc(size - 24), marks[1]]));
   for (const each of size > 1_400 ? fragmentsOf(frame, randomInt(2 ** 16)) : [frame]) tapped.wires[from].send(each);
   await settled(from);
-  const arrived = () => marks.map((mark) => tapped.wires[to].heard(mark));
+  const arrived = () => marks.map((mark) => tapped.wires[to].received(mark));
   // A packet in an upcall is overtaken by packets of known flows.
   if (datapath === 'system')
     await expect
@@ -162,7 +162,7 @@ async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promi
   return arrived();
 }
 
-function answerTo({ from, portSrc, portDst, ...rest }: Talk): Talk {
+function answerTo({ from, portSrc, portDst, ...rest }: Conversation): Conversation {
   return { ...rest, from: from === 'a' ? 'b' : 'a', portSrc: portDst, portDst: portSrc };
 }
 
@@ -227,21 +227,21 @@ describe.each(families)('over %s', (family) => {
   it('a fragmented datagram opens nothing where ports decide, and continues a connection opened by a whole one', async () => {
     const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
     await hold(['UDP']);
-    expect(await heard(family, asks, 2_000)).toEqual(datapath === 'system' ? yes : no);
-    expect(await heard(family, asks)).toEqual(yes);
-    expect(await heard(family, answerTo(asks))).toEqual(yes);
-    expect([await heard(family, asks, 2_000), await heard(family, answerTo(asks), 2_000)]).toEqual([yes, yes]);
+    expect(await received(family, asks, 2_000)).toEqual(datapath === 'system' ? yes : no);
+    expect(await received(family, asks)).toEqual(yes);
+    expect(await received(family, answerTo(asks))).toEqual(yes);
+    expect([await received(family, asks, 2_000), await received(family, answerTo(asks), 2_000)]).toEqual([yes, yes]);
     const other = { ...asks, portDst: port.closed };
-    expect([await heard(family, other), await heard(family, other, 2_000)]).toEqual([no, no]);
+    expect([await received(family, other), await received(family, other, 2_000)]).toEqual([no, no]);
   });
 
   it('a fragmented datagram opens what any port may open, and ends with it', async () => {
-    let asks: Talk = { from: 'b', protocol: 'udp', portSrc: clientPort, portDst: port.server };
+    let asks: Conversation = { from: 'b', protocol: 'udp', portSrc: clientPort, portDst: port.server };
     await hold('allow');
     // The data path may still have its decision about the earlier fragments; another port each time, so that the fragments open.
-    await expect.poll(() => heard(family, (asks = { ...asks, portSrc: ++clientPort }), 2_000)).toEqual(yes);
+    await expect.poll(() => received(family, (asks = { ...asks, portSrc: ++clientPort }), 2_000)).toEqual(yes);
     await hold('deny');
-    await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
+    await expect.poll(() => received(family, asks, 2_000)).toEqual(no);
   });
 
   it('a pod that reaches itself through a Service is denied by cluster policies, at either end, and not by NetworkPolicies', async () => {

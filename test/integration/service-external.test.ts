@@ -38,7 +38,7 @@ describe.each(families)('over %s', (family) => {
       bindUdpIn(cluster.place('n1'), own.text, portSrc),
       bindUdpIn(cluster.place('external'), far.text, portSrc),
     ]);
-    const [byNode, byExternal, clients] = [heardBy(node), heardBy(external), new Set<string>()];
+    const [byNode, byExternal, clients] = [receivedBy(node), receivedBy(external), new Set<string>()];
     server.on('message', (data, { address, port: number }) => {
       clients.add(`${data} from ${address} ${number}`);
       server.send(`to ${data}`, number, address);
@@ -94,7 +94,7 @@ describe.each(families)('over %s', (family) => {
     try {
       for (let pair = 0; pair < pairs; pair++) {
         const client = await bindUdpIn(cluster.place('external'), far.text, portSrc + 100 + pair);
-        const answers = heardBy(client);
+        const answers = receivedBy(client);
         ovs.exec('ovs-appctl', 'revalidator/purge');
         await sendTo(client, 'to no Service', services.onlyCDatagrams.port + 1, service.text);
         await expect.poll(() => ovs.exec('ovs-appctl', 'dpctl/dump-flows'), { timeout: limitMs }).toMatch(lookupOf(family));
@@ -128,10 +128,10 @@ describe.each(families)('over %s', (family) => {
 });
 
 /** Data received by a socket, as it arrives. */
-function heardBy(socket: DatagramSocket): string[] {
-  const heard: string[] = [];
-  socket.on('message', (data) => heard.push(data.toString()));
-  return heard;
+function receivedBy(socket: DatagramSocket): string[] {
+  const received: string[] = [];
+  socket.on('message', (data) => received.push(data.toString()));
+  return received;
 }
 
 /** The megaflow that looks packets up in conntrack. */

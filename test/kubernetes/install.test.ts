@@ -11,7 +11,7 @@ import { askedByAgents, grantsOf, type Starting } from './audit.ts';
 import { print, RealCluster } from './cluster.ts';
 import { Installation, page } from './installation.ts';
 import { nodeState } from './node-state.ts';
-import { lookedAt, onlyFrom, pod, probedPods, service } from './objects.ts';
+import { onlyFrom, pageObjects, pod, probedPods, service } from './objects.ts';
 import { commandOf, commandsOf } from './page-commands.ts';
 import { looked, Pages } from './pages.ts';
 import { RealPrometheus } from './prometheus.ts';
@@ -229,7 +229,7 @@ it('stops at one node with a wrong value, where pods are served as before, and r
 const pages = () => new Pages(cluster, { node: first, peer: second, rendered: (command) => installation.withOptions(command) });
 
 it('has the objects that pages name', async () => {
-  await cluster.apply(lookedAt(looked, first));
+  await cluster.apply(pageObjects(looked, first));
   await cluster.wait(patience, '-n', looked.namespace, '--for=condition=Ready', 'pod', '--all');
 });
 

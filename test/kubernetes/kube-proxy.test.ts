@@ -45,7 +45,7 @@ afterAll(async () => {
 }, 360_000);
 
 /** Status of Services of every agent, once all agree. */
-async function untilEachSays(beginning: string): Promise<void> {
+async function untilEachReports(beginning: string): Promise<void> {
   for (const node of cluster.nodes)
     await expect
       .poll(async () => await cluster.onNode(node, 'seinectl', 'status'), patience)
@@ -75,7 +75,7 @@ describe.each(modes)('mode %s', (mode) => {
   it('hands Services over to kube-proxy under load', async () => {
     const cost = await traffic.during(`kube-proxy (${mode}) comes`, async () => {
       kubeProxy.start(mode);
-      await untilEachSays('off: kube-proxy serves');
+      await untilEachReports('off: kube-proxy serves');
     });
     losesNoConnection(cost);
   });
@@ -98,13 +98,13 @@ describe.each(modes)('mode %s', (mode) => {
   it('takes Services back under load', async () => {
     const cost = await traffic.during(`kube-proxy (${mode}) goes`, async () => {
       await configureAgents(cluster, { proxyAll: true });
-      await untilEachSays('on, with a kube-proxy');
+      await untilEachReports('on, with a kube-proxy');
       await kubeProxy.stop();
       await kubeProxy.cleanUp();
-      await untilEachSays('on$');
+      await untilEachReports('on$');
     });
     losesNoConnection(cost);
     await configureAgents(cluster, {});
-    await untilEachSays('on$');
+    await untilEachReports('on$');
   });
 });

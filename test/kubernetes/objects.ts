@@ -53,7 +53,7 @@ export function onlyFrom(allowed: string, app: string, name = `only-${allowed}`)
 }
 
 /** Objects of the commands on pages: a pod, a Service and a policy of one name, and another pod that may connect to it. */
-export function lookedAt(
+export function pageObjects(
   { namespace, name, other }: { readonly [part in 'namespace' | 'name' | 'other']: string },
   nodeName: string,
 ): readonly object[] {

@@ -74,7 +74,7 @@ export class PolicedTraffic {
     const [node] = nodes;
     if (node === undefined) throw new Error('a cluster without nodes');
     const place = async (name: string) => await this.#cluster.pod(name);
-    const [client, stranger] = [await place('client'), await place('stranger')];
+    const [client, outsider] = [await place('client'), await place('stranger')];
     const [near, far, other] = [await place('near'), await place('far'), await place('other')];
     const said = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
     const clusterIps = said.trim().split(' ');
@@ -89,9 +89,9 @@ export class PolicedTraffic {
       { name: 'external', from: client, addresses: outside.ips, service: false },
     ];
     this.#denied = [
-      { name: 'stranger to same node', from: stranger, addresses: near.ips },
-      { name: 'stranger to other node', from: stranger, addresses: far.ips },
-      { name: 'stranger to Service', from: stranger, addresses: clusterIps },
+      { name: 'stranger to same node', from: outsider, addresses: near.ips },
+      { name: 'stranger to other node', from: outsider, addresses: far.ips },
+      { name: 'stranger to Service', from: outsider, addresses: clusterIps },
       { name: 'client to what its egress denies', from: client, addresses: other.ips },
     ];
   }
@@ -127,8 +127,8 @@ export class PolicedTraffic {
 
   /** The servers admit the client and everything except the stranger; the client may reach the servers and external addresses. */
   async #policies(): Promise<readonly object[]> {
-    const stranger = (await this.#cluster.pod('stranger')).ips;
-    const blocks = stranger.map((ip) => {
+    const outsider = (await this.#cluster.pod('stranger')).ips;
+    const blocks = outsider.map((ip) => {
       const [cidr, length] = ip.includes(':') ? ['::/0', 128] : ['0.0.0.0/0', 32];
       return { ipBlock: { cidr, except: [`${ip}/${length}`] } };
     });

@@ -130,8 +130,8 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
     const shut = new SwitchModel({ ...own, flows: [...whole.flows, ...denied] });
     const tuple = { ipSrc, ipDst: parseIp('10.96.0.10'), portSrc: 40_000, portDst: 80 };
     const asked: Packet = { ethSrc: mac, ethDst: node.gateway.mac, payload: 'ipv4', ttl: 64, protocol: 'tcp', tcpFlags: 'syn', ...tuple };
-    const [heard] = open.receive(ofPort, asked).outputs;
-    const answer = heard && answerTo(heard);
+    const [received] = open.receive(ofPort, asked).outputs;
+    const answer = received && answerTo(received);
     if (!answer) throw new Error('the pod does not reach itself');
     const later: Packet = { ...asked, tcpFlags: 'ack' };
     const arrives = (bridge: SwitchModel, packet: Packet): boolean =>

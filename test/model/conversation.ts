@@ -35,7 +35,14 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
   return fc
     .record({
       family: pick(...families),
-      protocol: pick<Spoken>(...(scene.node.tunnel.type === 'gre' ? ['gre' as const] : []), 'tcp', 'tcp', 'udp', 'udp', 'icmp'),
+      protocol: pick<ConversationProtocol>(
+        ...(scene.node.tunnel.type === 'gre' ? ['gre' as const] : []),
+        'tcp',
+        'tcp',
+        'udp',
+        'udp',
+        'icmp',
+      ),
       from: fc.nat(),
       to: fc.nat(),
       hop: pick<'gateway' | 'receiver' | 'anybody'>('gateway', 'receiver', 'anybody'),
@@ -167,9 +174,9 @@ function interestingPorts({ node, services }: Scene): number[] {
   return [...ports, node.tunnel.port, 9];
 }
 
-type Spoken = 'tcp' | 'udp' | 'icmp' | 'gre';
+type ConversationProtocol = 'tcp' | 'udp' | 'icmp' | 'gre';
 
-function transport(protocol: Spoken, family: Family, portSrc: number, portDst: number): Partial<Packet> {
+function transport(protocol: ConversationProtocol, family: Family, portSrc: number, portDst: number): Partial<Packet> {
   if (protocol === 'udp') return { protocol, portSrc, portDst };
   if (protocol === 'tcp') return { protocol, portSrc, portDst, tcpFlags: 'syn' };
   if (protocol === 'gre') return { protocol };

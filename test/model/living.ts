@@ -51,11 +51,11 @@ export interface LivingCounts {
   /** Number of denied connections that no longer received packets of a server that sends alone. */
   silenced: number;
   /** Packets of other ports of two SCTP endpoints. */
-  readonly strangers: { passed: number; dropped: number };
+  readonly outsiders: { passed: number; dropped: number };
 }
 
 export function noCounts(): LivingCounts {
-  return { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0, strangers: { passed: 0, dropped: 0 } };
+  return { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0, outsiders: { passed: 0, dropped: 0 } };
 }
 
 /** Further options of a lifetime. */
@@ -244,10 +244,10 @@ export async function liveThrough(
       const difference = await goesOn(bridge, connection, options.keeps || node.allows(connection), counts);
       if (difference !== undefined) wrong.push(difference);
       if (options.keeps) continue;
-      for (const stranger of strangersOf(connection)) {
-        const passes = (await bridge.receive(stranger.next)).length > 0;
-        counts.strangers[passes ? 'passed' : 'dropped']++;
-        if (passes !== node.allows(stranger)) wrong.push(`${describePacket(stranger.next.packet)}: ${passes ? 'passes' : 'is dropped'}`);
+      for (const outsider of outsidersOf(connection)) {
+        const passes = (await bridge.receive(outsider.next)).length > 0;
+        counts.outsiders[passes ? 'passed' : 'dropped']++;
+        if (passes !== node.allows(outsider)) wrong.push(`${describePacket(outsider.next.packet)}: ${passes ? 'passes' : 'is dropped'}`);
       }
     }
   };
@@ -281,17 +281,17 @@ async function opened(bridge: LivingBridge, openings: readonly Conversation[], c
   for (const conversation of openings) {
     const { opening } = conversation;
     if (unsent.has(opening.packet.ipSrc?.text ?? '') || !isNew(opening)) continue;
-    const [heard, ...others] = await bridge.receive(opening);
-    const answer = heard && others.length === 0 ? answerTo(heard) : undefined;
-    if (!heard || !answer || typeof heard.to !== 'number' || isByNodeToItself(opening, heard)) continue;
+    const [received, ...others] = await bridge.receive(opening);
+    const answer = received && others.length === 0 ? answerTo(received) : undefined;
+    if (!received || !answer || typeof received.to !== 'number' || isByNodeToItself(opening, received)) continue;
     const next = nextOf(conversation, true);
     const [back] = await bridge.receive(answer);
     const [again] = back ? await bridge.receive(next) : [];
-    if (again?.to !== heard.to) continue;
+    if (again?.to !== received.to) continue;
     const { protocol, payload, ipDst } = opening.packet;
-    const isByService = ipDst?.text !== heard.packet.ipDst?.text;
-    const tuple = judgedTuple(opening.packet, heard.packet);
-    living.push({ next, answer: later(answer), deliveredTo: heard.to, tuple, isByService, isCut: false });
+    const isByService = ipDst?.text !== received.packet.ipDst?.text;
+    const tuple = judgedTuple(opening.packet, received.packet);
+    living.push({ next, answer: later(answer), deliveredTo: received.to, tuple, isByService, isCut: false });
     const way = isByService ? ' by a Service' : '';
     const kind = `${protocol} ${payload}${way}`;
     counts.living[kind] = (counts.living[kind] ?? 0) + 1;
@@ -301,15 +301,15 @@ async function opened(bridge: LivingBridge, openings: readonly Conversation[], c
 }
 
 /** A pod that reached itself through its node's port: the tests of Services cover it. */
-function isByNodeToItself({ inPort, packet }: Arrival, heard: Output): boolean {
-  return inPort === livingScene.node.gateway.ofPort && packet.ipSrc?.text === heard.packet.ipDst?.text;
+function isByNodeToItself({ inPort, packet }: Arrival, received: Output): boolean {
+  return inPort === livingScene.node.gateway.ofPort && packet.ipSrc?.text === received.packet.ipDst?.text;
 }
 
 /**
  * With SCTP, packets of the same two ends that do not belong to their association: another port of the answering side, as destination and
  * source.
  */
-function strangersOf({
+function outsidersOf({
   next,
   answer,
   deliveredTo,
@@ -343,7 +343,7 @@ async function goesOn(
   isAllowed: boolean,
   counts: LivingCounts,
 ): Promise<string | undefined> {
-  const alone = await speaksAlone(bridge, connection, isAllowed, counts);
+  const alone = await sendsAlone(bridge, connection, isAllowed, counts);
   const asked = (await bridge.receive(connection.next)).length > 0;
   const answered = (await bridge.receive(connection.answer)).length > 0;
   if (isAllowed && connection.isCut) counts.healed++;
@@ -359,7 +359,7 @@ async function goesOn(
  * The server sends before its client does. Packets through a Service may continue until the client sends; a cut connection receives nothing
  * before that, whatever policies change meanwhile.
  */
-async function speaksAlone(
+async function sendsAlone(
   bridge: LivingBridge,
   connection: LivingConnection,
   isAllowed: boolean,
@@ -367,9 +367,9 @@ async function speaksAlone(
 ): Promise<'well' | 'passes' | 'is dropped'> {
   const { answer, isByService, isCut, tuple } = connection;
   if (tuple.protocol !== 'UDP' && tuple.protocol !== 'ICMP') return 'well';
-  const isHeard = (await bridge.receive(answer)).length > 0;
+  const isReceived = (await bridge.receive(answer)).length > 0;
   const isDenied = isCut || !isAllowed;
-  if (isDenied && !isHeard) counts.silenced++;
-  if (isHeard !== isDenied || (isHeard && isByService && !isCut)) return 'well';
-  return isHeard ? 'passes' : 'is dropped';
+  if (isDenied && !isReceived) counts.silenced++;
+  if (isReceived !== isDenied || (isReceived && isByService && !isCut)) return 'well';
+  return isReceived ? 'passes' : 'is dropped';
 }

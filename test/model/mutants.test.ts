@@ -261,7 +261,7 @@ async function complaint(mutation: Mutation, scene = exampleScene): Promise<stri
   const talk = fc.asyncProperty(conversations(scene), fc.array(fc.nat(), { minLength: 2 }), datapaths, (conversation, choices, datapath) =>
     oracle(datapath, choices).follow(conversation),
   );
-  const lie = fc.asyncProperty(forgeries(scene), async (arrival) => void (await oracle('userspace').hear(arrival)));
+  const lie = fc.asyncProperty(forgeries(scene), async (arrival) => void (await oracle('userspace').receive(arrival)));
   for (const [property, numRuns] of [
     [lie, 2500],
     [talk, 4000],

@@ -22,7 +22,7 @@ export class Oracle {
   }
 
   /** @returns the outcome of the bridge. @throws Error naming packet, allowed fates and outcome, if that is not among them */
-  async hear(arrival: Arrival): Promise<readonly Output[]> {
+  async receive(arrival: Arrival): Promise<readonly Output[]> {
     const fates = this.#reference.fates(arrival.inPort, arrival.packet);
     const outputs = await this.#bridge(arrival);
     const fate = fates.find((each) => this.#agrees(each, arrival.inPort, outputs));
@@ -48,8 +48,8 @@ export class Oracle {
   async follow(conversation: Conversation): Promise<void> {
     const [arrived] = await this.#converse(conversation);
     const error = arrived && errorAbout(this.#scene, arrived, conversation.reportedBy);
-    if (error) await this.hear(error);
-    for (const arrival of reopened(conversation)) await this.hear(arrival);
+    if (error) await this.receive(error);
+    for (const arrival of reopened(conversation)) await this.receive(arrival);
   }
 
   /** @returns the outputs of the last packet */
@@ -58,21 +58,21 @@ export class Oracle {
     let arrived: readonly Output[] = [];
     let answered = false;
     const { opening, order, beginsTwice } = conversation;
-    if (beginsTwice) await this.hear(opening);
+    if (beginsTwice) await this.receive(opening);
     for (const [index, fromOpener] of order.entries()) {
       if (index === 0 && beginsTwice) {
-        last = arrived = await this.hear({ ...opening, inSameBatch: true });
+        last = arrived = await this.receive({ ...opening, inSameBatch: true });
         continue;
       }
       if (fromOpener) {
-        last = arrived = await this.hear(nextOf(conversation, answered));
+        last = arrived = await this.receive(nextOf(conversation, answered));
         continue;
       }
       const [received] = last;
       const answer = received && answerTo(received);
       if (!answer) return arrived;
       answered = true;
-      arrived = await this.hear(answer);
+      arrived = await this.receive(answer);
       // Packets returned to the opening side are not answered again.
       last = [];
     }

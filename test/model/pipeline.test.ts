@@ -27,7 +27,7 @@ describe.each(Object.entries(scenes))("a node %s meets the product's promises", 
   it('with all forgeries', async () => {
     const runs = fc.asyncProperty(fc.array(forgeries(scene), { minLength: 1, maxLength: 4 }), async (arrivals) => {
       const oracle = modelOracle(scene, { datapath: 'userspace' });
-      for (const arrival of arrivals) await oracle.hear(arrival);
+      for (const arrival of arrivals) await oracle.receive(arrival);
     });
     await fc.assert(runs, { numRuns: 500 });
   });

@@ -192,8 +192,8 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
         const bridge = new SelfBridge(datapath);
         bridge.become({ cluster: [into('Admin', rule('Accept', everything)), outOf('Admin', rule('Accept', everything))] });
         const first = opening(family, protocol);
-        const [heard] = bridge.receive(first);
-        const answer = heard && answerTo(heard);
+        const [received] = bridge.receive(first);
+        const answer = received && answerTo(received);
         const next = nextOf({ opening: first } as Parameters<typeof nextOf>[0], true);
         const passes = (arrival: Arrival | undefined): boolean => arrival !== undefined && bridge.receive(arrival).length > 0;
         expect([protocol, passes(answer), passes(next)]).toEqual([protocol, true, true]);

@@ -35,7 +35,7 @@ function policyOf(ingress: readonly object[]) {
 }
 
 /** Number of property checks in `work`, such as each test of a pod's label: all of them run without interruption. */
-function countLooks(work: () => void): number {
+function countObservations(work: () => void): number {
   const { hasOwn } = Object;
   let looks = 0;
   Object.hasOwn = (of, key) => {
@@ -55,7 +55,7 @@ function served(ingress: readonly object[]) {
   const policy = policyOf(ingress);
   const policed = engine();
   const written = new WrittenPolicy(policed);
-  const looks = countLooks(() => {
+  const looks = countObservations(() => {
     policed.putPolicy(policy);
     written.update();
   });

@@ -16,7 +16,7 @@ type Spec = NetworkPolicyObject['spec'];
 const ports = { TCP: [79, 80, 81], UDP: [53], SCTP: [] } as const;
 const nodes = [nodeObject('n1', ['10.1.0.0/24'], ['192.168.0.1']), nodeObject('n2', ['10.2.0.0/24'], ['192.168.0.2'])];
 /** Addresses of external clients, unused ones in a pod network, and of nodes. */
-const strangers = ['203.0.113.9', '10.1.0.77', '10.2.0.77', '10.1.0.1', '10.2.0.1', '192.168.0.1', '192.168.0.2'];
+const outsiders = ['203.0.113.9', '10.1.0.77', '10.2.0.77', '10.1.0.1', '10.2.0.1', '192.168.0.1', '192.168.0.2'];
 const inherited = ['__proto__', 'constructor', 'hasOwnProperty', 'toString'];
 
 /** Parsed from JSON, as from an API server: a key may be one that a literal cannot have. */
@@ -56,7 +56,7 @@ class Oracles {
   /** Checks that all three agree. @returns the clients for which port 80 of `shop/web` is open */
   judge(peers: readonly string[]): Readonly<Record<string, 'allow' | 'deny' | undefined>> {
     const { verdict } = this.switch;
-    const { differences } = prove(this.#set, this.#engine.matrix, [...peers, ...strangers], ports, { verdict, every: 1 });
+    const { differences } = prove(this.#set, this.#engine.matrix, [...peers, ...outsiders], ports, { verdict, every: 1 });
     expect(differences.slice(0, 3)).toEqual([]);
     const port80 = { direction: 'ingress', pod: 'shop/web', protocol: 'TCP', port: 80, masqueraded: false } as const;
     return Object.fromEntries(peers.map((address) => [address, verdict({ ...port80, address })]));

@@ -17,19 +17,19 @@ export class LoneServer {
   readonly #server: Socket;
   readonly #client: Socket;
   #timer: NodeJS.Timeout | undefined;
-  #heardInARow = 0;
-  #sinceHeard = 0;
+  #receivedInARow = 0;
+  #sinceReceived = 0;
 
   private constructor(server: Socket, client: Socket) {
     this.#server = server;
     this.#client = client;
     for (const socket of [server, client]) socket.on('error', () => {}); // an ICMP error: not received
     server.once('message', (_, { port: to, address }) => {
-      this.#timer = setInterval(() => this.#speak(to, address), everyMs);
+      this.#timer = setInterval(() => this.#send(to, address), everyMs);
     });
     client.on('message', () => {
-      this.#sinceHeard = 0;
-      this.#heardInARow++;
+      this.#sinceReceived = 0;
+      this.#receivedInARow++;
     });
   }
 
@@ -50,12 +50,12 @@ export class LoneServer {
     this.#client.send('go on', () => {}); // a rejected one is not received
   }
 
-  get isHeard(): boolean {
-    return this.#heardInARow >= inARow && this.#sinceHeard < inARow;
+  get isReceived(): boolean {
+    return this.#receivedInARow >= inARow && this.#sinceReceived < inARow;
   }
 
   get isSilent(): boolean {
-    return this.#timer !== undefined && this.#sinceHeard >= inARow;
+    return this.#timer !== undefined && this.#sinceReceived >= inARow;
   }
 
   close(): void {
@@ -64,8 +64,8 @@ export class LoneServer {
     this.#client.close();
   }
 
-  #speak(to: number, address: string): void {
+  #send(to: number, address: string): void {
     this.#server.send('still here', to, address, () => {});
-    if (++this.#sinceHeard >= inARow) this.#heardInARow = 0;
+    if (++this.#sinceReceived >= inARow) this.#receivedInARow = 0;
   }
 }

@@ -32,13 +32,13 @@ export class OpenFlowBridge {
 
   /** Resolves when the connection is up. */
   async connect(options: Partial<OpenFlowConnectionOptions> = {}): Promise<OpenFlowConnection> {
-    const connection = new OpenFlowConnection({ endpoint: `unix:${this.ovs.runDir}/br-int.mgmt`, unsolicited: this.#heard, ...options });
+    const connection = new OpenFlowConnection({ endpoint: `unix:${this.ovs.runDir}/br-int.mgmt`, unsolicited: this.#received, ...options });
     void connection.run(this.signal);
     await connection.untilUp(this.signal);
     return connection;
   }
 
-  readonly #heard = (message: Uint8Array): void => {
+  readonly #received = (message: Uint8Array): void => {
     this.unasked.push(decodeUnsolicited(message));
   };
 

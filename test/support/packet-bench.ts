@@ -185,8 +185,9 @@ function agentConnection(runDir: string, received: Output[]): OpenFlowConnection
       bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
     ],
     unsolicited: (bytes) => {
-      const heard = decodeUnsolicited(bytes);
-      if (heard.kind === 'packetIn') received.push({ to: `agent: ${reasonOf(heard.packet)}`, packet: decodeFrame(heard.packet.data) });
+      const message = decodeUnsolicited(bytes);
+      if (message.kind === 'packetIn')
+        received.push({ to: `agent: ${reasonOf(message.packet)}`, packet: decodeFrame(message.packet.data) });
     },
   });
 }

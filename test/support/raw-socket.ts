@@ -38,7 +38,7 @@ export class RawSocket {
     send(this.#fd.number, frame, 'frame');
   }
 
-  heard(bytes: Uint8Array): boolean {
+  received(bytes: Uint8Array): boolean {
     const wanted = Buffer.from(bytes);
     return this.frames.some((frame) => frame.includes(wanted));
   }
@@ -46,7 +46,7 @@ export class RawSocket {
   /** Waits until a frame with these bytes passes. @throws Error after `withinMs` */
   async hears(bytes: Uint8Array, withinMs = 5_000 * slowness): Promise<void> {
     const deadline = AbortSignal.timeout(withinMs);
-    while (!this.heard(bytes)) {
+    while (!this.received(bytes)) {
       if (deadline.aborted) throw new Error(`not heard within ${withinMs} ms: ${Buffer.from(bytes).toString('hex')}`);
       await new Promise<void>((resolve) => {
         this.#waiting.add(resolve);

@@ -10,7 +10,7 @@ import { readHeader } from '../../src/openflow/protocol.ts';
 /** A switch that sends what the test scripts, and records what it receives. */
 export class ScriptedSwitch {
   readonly path = join(tmpdir(), `seine-${randomBytes(4).toString('hex')}.sock`);
-  readonly heard: Uint8Array[] = [];
+  readonly received: Uint8Array[] = [];
   readonly #server: Server;
   readonly #closed = new AbortController();
   #waiting: (() => void)[] = [];
@@ -26,7 +26,7 @@ export class ScriptedSwitch {
       socket.on('error', () => {});
       socket.on('data', (chunk) => {
         for (const message of framer.push(chunk)) {
-          this.heard.push(message);
+          this.received.push(message);
           this.answer(message, socket);
         }
         for (const wake of this.#waiting.splice(0)) wake();
@@ -54,7 +54,7 @@ export class ScriptedSwitch {
 
   async hears(type: number): Promise<Uint8Array> {
     for (;;) {
-      const found = this.heard.find((message) => readHeader(message).type === type);
+      const found = this.received.find((message) => readHeader(message).type === type);
       if (found !== undefined) return found;
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }

@@ -36,11 +36,11 @@ export function sctpEcho(netns: string): () => void {
  * One association with an echo server: numbers at a steady rate, and those that came back. Both ends announce all their addresses, and
  * retransmit unanswered ones.
  */
-export class SctpTalk {
+export class SctpConversation {
   readonly #child: ChildProcess;
   readonly #timer: NodeJS.Timeout;
   #said = 0;
-  #heard = 0;
+  #received = 0;
 
   constructor(netns: string, address: string) {
     const [port, anyPort, notInUdp] = [String(sctpEchoPort), '0', '0'];
@@ -49,18 +49,18 @@ export class SctpTalk {
       : started(netns, `${programs}/client`, [address, port, anyPort, notInUdp, notInUdp]);
     const lines = createInterface({ input: this.#child.stdout ?? Readable.from([]) });
     lines.on('line', (line) => {
-      if (/^\d+$/.test(line)) this.#heard = Number(line);
+      if (/^\d+$/.test(line)) this.#received = Number(line);
     });
     this.#child.stdin?.on('error', () => undefined); // it has ended, and prints nothing more
     this.#timer = setInterval(() => this.#child.stdin?.write(`${++this.#said}\n`), everyMs);
   }
 
-  get isHeard(): boolean {
-    return this.#heard > 0 && this.#said - this.#heard < few;
+  get isReceived(): boolean {
+    return this.#received > 0 && this.#said - this.#received < few;
   }
 
   get isSilent(): boolean {
-    return this.#said - this.#heard >= many;
+    return this.#said - this.#received >= many;
   }
 
   close(): void {

@@ -83,14 +83,14 @@ export class ShareBench {
   async keep(ip: string, port: number, portSrc: number, limitMs: number): Promise<() => Promise<string>> {
     const client = this.#oneConnection(ip, port, portSrc, limitMs, 'keep');
     const lines = createInterface({ input: client.stdout });
-    const heard: string[] = [];
-    lines.on('line', (line) => heard.push(line));
+    const received: string[] = [];
+    lines.on('line', (line) => received.push(line));
     await once(lines, 'line');
-    if (!heard[0]?.startsWith('ok')) throw new Error(heard[0]);
+    if (!received[0]?.startsWith('ok')) throw new Error(received[0]);
     return async () => {
       client.stdin.end('\n');
-      if (heard.length < 2) await once(lines, 'line');
-      return heard[1] ?? '';
+      if (received.length < 2) await once(lines, 'line');
+      return received[1] ?? '';
     };
   }
 

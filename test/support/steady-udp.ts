@@ -15,9 +15,9 @@ export class SteadyUdp {
 
   private constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on('message', (message) => this.#heard((JSON.parse(message.toString()) as { pod: string }).pod.replace('demo/', '')));
-    socket.on('error', () => this.#heard('REFUSED'));
-    this.#timer = setInterval(() => socket.send('who\n', (error) => error && this.#heard('REFUSED')), tickMs);
+    socket.on('message', (message) => this.#received((JSON.parse(message.toString()) as { pod: string }).pod.replace('demo/', '')));
+    socket.on('error', () => this.#received('REFUSED'));
+    this.#timer = setInterval(() => socket.send('who\n', (error) => error && this.#received('REFUSED')), tickMs);
   }
 
   static async start(from: NetnsRef, address: string, port: number): Promise<SteadyUdp> {
@@ -46,7 +46,7 @@ export class SteadyUdp {
     this.#socket.close();
   }
 
-  #heard(who: string): void {
+  #received(who: string): void {
     if (who !== this.#last) this.#sinceMs = performance.now();
     this.#last = who;
     if (who !== 'REFUSED') this.#answers++;

@@ -49,14 +49,14 @@ export class TappedCluster {
   }
 
   /** All that received these bytes so far, except the sender. */
-  heardBy(bytes: Uint8Array): string[] {
-    return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(bytes));
+  receivedBy(bytes: Uint8Array): string[] {
+    return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].received(bytes));
   }
 
-  /** Like `heardBy`, after all frames of `a` have arrived or been dropped. */
+  /** Like `receivedBy`, after all frames of `a` have arrived or been dropped. */
   async hearers(bytes: Uint8Array): Promise<string[]> {
     await this.settled('ipv4');
-    return this.heardBy(bytes);
+    return this.receivedBy(bytes);
   }
 
   /** Sends a valid frame to each of the others, and waits for it: an earlier frame of `a` that is missing then never comes. */

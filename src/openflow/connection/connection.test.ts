@@ -53,7 +53,7 @@ describe('a session', () => {
     const connection = peer.connect({ greeting });
     await connection.untilUp(peer.signal);
     await peer.hears(messageType.getConfigRequest);
-    peer.heard.length = 0;
+    peer.received.length = 0;
     peer.socket?.destroy();
     await peer.hears(messageType.getConfigRequest);
     expect(connection.counters.connects).toBe(2);
@@ -97,14 +97,14 @@ describe('a bundle', () => {
       code: 'REFUSED',
       context: { index: 0, error: 'OFPBAC_BAD_OUT_PORT' },
     });
-    const controls = () => peer.heard.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
+    const controls = () => peer.received.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
     while (controls().length < 2) await new Promise((resolve) => setImmediate(resolve));
     expect(controls()).toEqual([0, 6]);
   });
 
   describe('without waiting', () => {
     const committed = '0000000100050003'; // bundle 1, commit reply, atomic and ordered
-    const controlsHeard = () => peer.heard.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
+    const controlsHeard = () => peer.received.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
 
     it('requests nothing before its commit', async () => {
       peer.answer = (heard, socket) => {
@@ -115,7 +115,7 @@ describe('a bundle', () => {
       await connection.untilUp(peer.signal);
       await connection.bundleAtOnce([flow, flow], peer.signal);
       expect(controlsHeard()).toEqual([0, 4]);
-      expect(peer.heard.filter((each) => readHeader(each).type === messageType.barrierRequest)).toEqual([]);
+      expect(peer.received.filter((each) => readHeader(each).type === messageType.barrierRequest)).toEqual([]);
       expect(connection.counters).toMatchObject({ bundles: 1, flowMods: 2, bundlesRefused: 0 });
     });
 

@@ -77,7 +77,7 @@ describe('versions', () => {
     const connection = peer.connect({ versions: [OPENFLOW_13] });
     await connection.untilUp(peer.signal);
     await connection.bundle([flowIn(OPENFLOW_13)], peer.signal);
-    const sent = peer.heard.map((each) => Buffer.from(each).toString('hex'));
+    const sent = peer.received.map((each) => Buffer.from(each).toString('hex'));
     expect(sent.filter((each) => each.startsWith('0404')).map((each) => each.slice(16, 48))).toEqual([
       '4f4e4600000008fc0000000100000003',
       '4f4e4600000008fd0000000100000003',
@@ -121,16 +121,16 @@ describe('the send window', () => {
       Array.from({ length: 40 }, () => long()),
       peer.signal,
     );
-    const heardBytes = () => peer.heard.reduce((sum, each) => sum + each.length, 0);
+    const heardBytes = () => peer.received.reduce((sum, each) => sum + each.length, 0);
     await until(() => heardBytes() > windowBytes / 2 && connection.unacknowledgedBytes > windowBytes / 2);
     for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
     expect(heardBytes()).toBeLessThanOrEqual(windowBytes + 1024); // plus the hello and the barriers
     expect(connection.unacknowledgedBytes).toBeLessThanOrEqual(windowBytes + 1024);
-    const held = peer.heard.map(readHeader).filter(({ type }) => type === messageType.barrierRequest);
+    const held = peer.received.map(readHeader).filter(({ type }) => type === messageType.barrierRequest);
     answerBarriers();
     for (const { xid } of held) peer.socket?.write(reply(messageType.barrierReply, xid));
     await sent;
-    expect(peer.heard.filter((each) => readHeader(each).type === messageType.flowMod).length).toBe(40);
+    expect(peer.received.filter((each) => readHeader(each).type === messageType.flowMod).length).toBe(40);
     expect(connection.unacknowledgedBytes).toBe(0);
   });
 
@@ -163,7 +163,7 @@ describe('single changes', () => {
     await connection.untilUp(peer.signal);
     await connection.apply(flows, peer.signal);
     await connection.apply([], peer.signal);
-    expect(peer.heard.map((each) => readHeader(each).type)).toEqual([0, 14, 14, 14, 20, 20]);
+    expect(peer.received.map((each) => readHeader(each).type)).toEqual([0, 14, 14, 14, 20, 20]);
   });
 
   it('report refused ones', async () => {

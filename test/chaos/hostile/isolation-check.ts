@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ApiObject } from '../api.ts';
-import { talkIn } from '../host.ts';
+import { startNodeProgram } from '../host.ts';
 import type { Lab, LabPod } from '../lab.ts';
 import type { Random } from '../random.ts';
 import { hostileNamespace } from './actors.ts';
@@ -51,7 +51,7 @@ export class IsolationCheck {
       ['outside', external],
     ];
     const mark = { SEINE_LAB: labId };
-    this.#programs = [lab.tried, lab.other].map(({ netns }) => talkIn(netns, 'hostile/node-program.ts', [], this.#log, mark));
+    this.#programs = [lab.tried, lab.other].map(({ netns }) => startNodeProgram(netns, 'hostile/node-program.ts', [], this.#log, mark));
     this.#probers = new Map(places.map(([name, netns]) => [name, new Prober(netns, this.#log, mark)]));
   }
 

@@ -21,7 +21,7 @@ export function drawFault(random: Random, { tried, other }: Lab): NodeFault {
   return { name: random.pick(faultNames), node: random.pick([tried, other]) };
 }
 
-export function wordsOfFault({ name, node }: NodeFault): string {
+export function faultText({ name, node }: NodeFault): string {
   if (name === 'flows' || name === 'groups') return `the bridge of ${node.name} loses its ${name}`;
   return `${name} of ${node.name} killed and started`;
 }

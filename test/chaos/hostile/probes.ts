@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
-import { talkIn } from '../host.ts';
+import { startNodeProgram } from '../host.ts';
 
 /** A program of each node, on a port that host ports may request. */
 export const nodeProgram = 'a program of the node';
@@ -38,7 +38,7 @@ export class Prober {
   #fails: (reason: Error) => void = () => {};
 
   constructor(netns: string, log: number, mark: Readonly<Record<string, string>>) {
-    this.#process = talkIn(netns, 'hostile/prober.ts', [], log, mark);
+    this.#process = startNodeProgram(netns, 'hostile/prober.ts', [], log, mark);
     if (this.#process.stdout === null) throw new Error('a prober has no output');
     this.#answers = createInterface({ input: this.#process.stdout });
     this.#answers.once('close', () => this.#fails(new Error(`the prober in ${netns} ended`)));

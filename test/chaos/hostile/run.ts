@@ -10,7 +10,7 @@ import { abridged, addressesIn, type Drawing, type HostileWrite } from './drawin
 import { IsolationCheck, type NamedByAttackers, nodePortOf } from './isolation-check.ts';
 import { LivezWatch } from './livez.ts';
 import { Newcomers } from './newcomer.ts';
-import { drawFault, faultEvery, injectNodeFault, type NodeFault, wordsOfFault } from './node-faults.ts';
+import { drawFault, faultEvery, faultText, injectNodeFault, type NodeFault } from './node-faults.ts';
 import { drawRejoin } from './nodes.ts';
 import { type ForeignAddress, foreignAddresses, gatewayOf } from './places.ts';
 import { createVictim, type Victim, victimNamespace } from './victim.ts';
@@ -137,7 +137,7 @@ export class HostileCluster {
       if (refusal !== undefined && / 5\d\d | 403 |: no answer$/.test(refusal)) problems.push(`the API server: ${refusal}`);
     }
     const fault = this.#options.faults && random.below(faultEvery) === 0 ? drawFault(random, this.#lab) : undefined;
-    if (fault) said.push(wordsOfFault(fault));
+    if (fault) said.push(faultText(fault));
     const whileFaulty = fault ? await this.#survive(fault, random, writes) : [];
     const [started, seen] = await Promise.all([this.#podsStart(writes), this.#look(random, writes, number)]);
     said.push(...started);

@@ -11,7 +11,7 @@ const repairedMs = 70_000;
 const gateway = 'antrea-gw0';
 const services = '/api/v1/namespaces/shop/services';
 /** An unused address of the nodes' network: Geneve with an empty frame (RFC 8926). */
-const stranger = '192.168.77.201';
+const outsider = '192.168.77.201';
 const frame = [0x0e, 0, 0, 0, 0, 1, 0x0e, 0, 0, 0, 0, 2, 0x08, 0, ...Array.from({ length: 46 }, () => 0)];
 const geneve = [0, 0, 0x65, 0x58, 0, 0, 0, 0, ...frame].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
 
@@ -130,13 +130,13 @@ export const alertsOfSwitch: readonly StepKind[] = [
     begin: async ({ scene: { lab }, undo }) => {
       const { other, tried } = lab;
       const change = (word: 'add' | 'delete'): Promise<string> =>
-        runOn(other, 'ip', 'address', word, `${stranger}/32`, 'dev', lab.transportLink);
+        runOn(other, 'ip', 'address', word, `${outsider}/32`, 'dev', lab.transportLink);
       const to = tried.ip.find((address) => !address.includes(':'));
       // OVS would forget its counts ten minutes after the last packet.
       undo(() => lab.on('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', 'table=120'));
       await change('add');
       undo(() => change('delete'));
-      return () => runOn(other, 'sh', '-c', `printf '${geneve}' | socat -u - UDP4-SENDTO:${to}:6081,bind=${stranger}`);
+      return () => runOn(other, 'sh', '-c', `printf '${geneve}' | socat -u - UDP4-SENDTO:${to}:6081,bind=${outsider}`);
     },
   }),
   raising('database gone', {
