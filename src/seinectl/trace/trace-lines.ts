@@ -101,8 +101,8 @@ function differenceLines({ difference, node }: WholePath['segments'][number]): s
   if (!difference) return [];
   const { table, desired, bridge, owner } = difference;
   return [
-    `  The bridge of ${node} does not have the flows that the agent wants, first in table ${table}${owner === null ? '' : ` (${owner})`}:`,
-    `    wanted   ${desired ?? 'no flow'}`,
+    `  The bridge of ${node} lacks the desired flows, first in table ${table}${owner === null ? '' : ` (${owner})`}:`,
+    `    desired  ${desired ?? 'no flow'}`,
     `    present  ${bridge ?? 'no flow'}`,
     '    Another program changed flows, OVS refused one, or a change is in progress. The agent repairs it unless repair is paused:',
     `    \`seinectl diff\` and \`seinectl status\` on ${node}.`,
@@ -112,7 +112,7 @@ function differenceLines({ difference, node }: WholePath['segments'][number]): s
 function verdictsText({ desired, bridge, segments }: WholePath, meaning: PathMeaning | undefined): string {
   const tables = segments.reduce((sum, { hops }) => sum + hops.length, 0);
   const milliseconds = segments.reduce((sum, segment) => sum + segment.milliseconds, 0);
-  const specified = meaning ? `${meaning.verdict} (${meaning.why})` : 'not asked';
+  const specified = meaning ? `${meaning.verdict} (${meaning.why})` : 'not compared';
   const results = ['desired', 'bridge'] as const;
   const [wanted, installed] = results.map(
     (which) => `${{ desired, bridge }[which]} (${segments.map((each) => resultText(each[which])).join(', then ')})`,
