@@ -27,7 +27,8 @@ function* sightsOf(objects: ReachObjects): Generator<Sight> {
   const owned = objects.pods.filter(isPoliced).flatMap((pod) => (pod.status.podIPs ?? []).map(({ ip }) => ip));
   const ports = [
     { protocol: 'GRE' },
-    ...Object.entries(probedPorts).flatMap(([protocol, numbers]) => numbers.map((port) => ({ protocol, port }))),
+    // Each protocol at all ports: a rule may match at one of them only.
+    ...['TCP', 'UDP', 'SCTP'].flatMap((protocol) => probedPorts.TCP.map((port) => ({ protocol, port }))),
   ];
   for (const own of owned) {
     const subject = whoHas(objects, own);

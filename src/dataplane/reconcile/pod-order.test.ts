@@ -30,7 +30,13 @@ class Node {
       this.written.push({ part: 'links', turn: this.#turn });
       await applyToLinks(plan);
     };
-    const others = { switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget(), settings: new FakeTarget() };
+    const others = {
+      switch: new FakeTarget(),
+      host: new FakeTarget(),
+      firewall: new FakeTarget(),
+      settings: new FakeTarget(),
+      wireguard: new FakeTarget(),
+    };
     const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
     this.state = new NodeState({ bridge, links, ...others } as never, events);
   }

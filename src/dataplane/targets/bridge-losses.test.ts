@@ -22,7 +22,13 @@ async function emptiedNode(count: number) {
   const losses = new BridgeLosses({ readiness, desired: () => state.bridge.counts });
   const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const bridge = new FakeTarget<BridgeKey, BridgeValue>(neededByFlow);
-  const others = { switch: new FakeTarget(), host: new FakeTarget(), firewall: new FakeTarget(), settings: new FakeTarget() };
+  const others = {
+    switch: new FakeTarget(),
+    host: new FakeTarget(),
+    firewall: new FakeTarget(),
+    settings: new FakeTarget(),
+    wireguard: new FakeTarget(),
+  };
   const state = new NodeState({ bridge, links: new FakeTarget(), ...others } as never, losses.follow(silent));
   const owner = (at: number): Owner => ownerOf('service', `default/s${at}`);
   state.want(ownerOf('node', 'entry'), { ...nothing, flows: [{ table: 'classify', priority: priority.normal, match: {}, steps: drop }] });

@@ -1,11 +1,11 @@
-import type { Family } from '../../base/net/ip.ts';
+import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
 import type { PolicyDirection } from '../matrix/matrix.ts';
 import type { ReachObjects } from '../reach/objects.ts';
 import { addressesOf, partyName, type ReachParty } from '../reach/party.ts';
 import { Reach } from '../reach/reach.ts';
 import { pairOf, type Unit, unitsOf } from '../reach/units.ts';
 import type { ClusterNetworkPolicyObject } from '../verify/reference/objects.ts';
-import type { End, JudgedConnection } from '../verify/reference/parties.ts';
+import { addressesOfNode, type End, type JudgedConnection } from '../verify/reference/parties.ts';
 
 /** Connection without a port, from or to a subject. */
 export interface LintedEnd {
@@ -56,13 +56,18 @@ function* endsOf(direction: PolicyDirection, [source, destination]: readonly [Re
   const [subject, peer] = direction === 'ingress' ? [destination, source] : [source, destination];
   if (subject.is !== 'pod' || (peer.is === 'pod' && peer.pod === subject.pod)) return;
   if (direction === 'ingress' && peer.is === 'node' && peer.node.metadata.name === subject.pod.spec.nodeName) return;
-  for (const [family, from] of addressesOf(source)) {
-    const to = addressesOf(destination).get(family);
-    if (to === undefined) continue;
-    const address = direction === 'ingress' ? from : to;
+  for (const { family, text: address } of distinguishedAddresses(peer)) {
+    const own = addressesOf(subject).get(family);
+    if (own === undefined) continue;
     const end: End = { direction, subject: subject.pod, peer: ownerOf(peer), address, destination: ownerOf(destination) };
+    const [from, to] = direction === 'ingress' ? [address, own] : [own, address];
     yield { direction, subject, peer, family, end, from, to };
   }
+}
+
+/** Returns the addresses by which networks of policies may distinguish a party: all of a node, one of each family of another party. */
+function distinguishedAddresses(party: ReachParty): readonly Ip[] {
+  return (party.is === 'node' ? addressesOfNode(party.node) : [...addressesOf(party).values()]).map(parseIp);
 }
 
 function ownerOf(party: ReachParty): End['peer'] {

@@ -103,6 +103,11 @@ function podsWith({ pods, nodes }: api.PolicyObjects, address: string): readonly
     .toSorted((a, b) => (rank(a) === rank(b) ? (nameOf(a) < nameOf(b) ? -1 : 1) : rank(a) > rank(b) ? -1 : 1));
 }
 
+/** Returns all addresses of a node, those in its pod networks first. */
+export function addressesOfNode(node: api.NodeObject): readonly string[] {
+  return [...gatewaysOf(node), ...node.status.addresses.filter(isAddress).map(({ address }) => address)];
+}
+
 /**
  * Returns two addresses of each pod network: the first one, which is the source of external traffic forwarded to another node, and the
  * gateway.
