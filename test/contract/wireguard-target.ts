@@ -68,6 +68,7 @@ export async function openWireGuardTarget(kind: DeviceKind): Promise<Specimen<Wi
     disturb: async () => {
       wg('set', own.device, 'peer', first ?? '', 'remove');
       wg('set', own.device, 'peer', second ?? '', 'allowed-ips', '10.99.0.0/16');
+      wg('set', own.device, 'peer', third ?? '', 'persistent-keepalive', 'off');
       wg('set', own.device, 'peer', third ?? '', 'endpoint', '192.0.2.99:1');
       wg('set', own.device, 'peer', WireGuardPrivateKey.generate().publicKey, 'allowed-ips', '10.98.0.0/16');
       wg('set', own.device, 'listen-port', '1234');
@@ -106,5 +107,6 @@ function peerOf(index: number): WantedWireGuardPeer {
     publicKey: key.publicKey,
     endpoint: { address: parseIp(index % 2 === 0 ? `192.0.2.${index + 1}` : `fd00:16::${index + 1}`), port: 51820 },
     allowedNetworks: [parseCidr(`10.10.${index}.0/24`), parseCidr(`fd00:10:${index}::/64`)],
+    keepaliveSeconds: 25,
   };
 }

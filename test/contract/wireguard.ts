@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import type { WantedWireGuardPeer, WireGuard } from '../../src/netlink/wireguard/wireguard.ts';
 import { WireGuardPrivateKey } from '../../src/netlink/wireguard/wireguard-key.ts';
@@ -60,7 +60,12 @@ export function wireGuardContract(name: string, open: () => Promise<WireGuardPai
       await a.wireGuard.apply(a.device, { put: peers }, patience());
       expect(wanted(await read(a))).toEqual(byKey(peers));
       const [first, second, third] = peers as [WantedWireGuardPeer, WantedWireGuardPeer, WantedWireGuardPeer];
-      const changed = { ...second, endpoint: { address: parseIp('fd00:9::9'), port: 4321 }, allowedNetworks: [parseCidr('10.99.0.0/16')] };
+      const changed = {
+        ...second,
+        endpoint: { address: parseIp('fd00:9::9'), port: 4321 },
+        allowedNetworks: [parseCidr('10.99.0.0/16')],
+        keepaliveSeconds: 0,
+      };
       await a.wireGuard.apply(a.device, { put: [changed], remove: [third.publicKey] }, patience());
       expect(wanted(await read(a))).toEqual(byKey([first, changed]));
       expect(
@@ -108,6 +113,22 @@ export function wireGuardContract(name: string, open: () => Promise<WireGuardPai
       expect((await read(a))?.peers).toEqual([]);
     });
 
+    it('completes a handshake with a peer to which no other packet is sent', async () => {
+      const keyOf = new Map([
+        [pair.ends[0], keyA],
+        [pair.ends[1], keyB],
+      ]);
+      for (const end of pair.ends) {
+        const other = pair.ends[0] === end ? pair.ends[1] : pair.ends[0];
+        const peer = { publicKey: keyOf.get(other)?.publicKey ?? keyA.publicKey, endpoint: endpointOf(other, 'ipv4'), allowedNetworks: [] };
+        execFileSync('ip', ['-n', end.namespace, 'link', 'set', end.device, 'up']);
+        await end.wireGuard.apply(end.device, { privateKey: keyOf.get(end) ?? keyA, listenPort: 51820 }, patience());
+        await end.wireGuard.apply(end.device, { put: [{ ...peer, keepaliveSeconds: 25 }] }, patience());
+      }
+      for (const end of pair.ends)
+        await vi.waitFor(async () => expect((await read(end))?.peers[0]?.handshakeAt).toBeDefined(), { timeout: 20_000, interval: 100 });
+    });
+
     describe.each(['ipv4', 'ipv6'] as const)('over %s', (family) => {
       it('carries packets between two devices, and shows handshake and bytes', async () => {
         const [a, b] = pair.ends;
@@ -118,7 +139,7 @@ export function wireGuardContract(name: string, open: () => Promise<WireGuardPai
         ] as const) {
           const peer: WantedWireGuardPeer = {
             publicKey: otherKey.publicKey,
-            endpoint: { address: parseIp(other.underlay[family]), port: 51820 },
+            endpoint: endpointOf(other, family),
             allowedNetworks: [parseCidr(`${overlay(other)}/32`)],
           };
           await end.wireGuard.apply(end.device, { privateKey: key, listenPort: 51820, remove: [peer.publicKey] }, patience());
@@ -143,6 +164,10 @@ export function wireGuardContract(name: string, open: () => Promise<WireGuardPai
   });
 }
 
+function endpointOf({ underlay }: WireGuardEnd, family: 'ipv4' | 'ipv6'): WantedWireGuardPeer['endpoint'] {
+  return { address: parseIp(underlay[family]), port: 51820 };
+}
+
 const keys = new Map<number, WireGuardPrivateKey>();
 
 /** Peer with two networks of each family, and an endpoint of either. */
@@ -154,11 +179,12 @@ function peerOf(index: number): WantedWireGuardPeer {
     publicKey: key.publicKey,
     endpoint: { address: parseIp(index % 2 === 0 ? `172.16.${high}.${low}` : `fd00:16::${high}:${low}`), port: 51820 },
     allowedNetworks: [parseCidr(`10.${high}.${low}.0/24`), parseCidr(`fd00:10:${high}:${low}::/64`)],
+    keepaliveSeconds: index % 100,
   };
 }
 
 function wanted(device: Awaited<ReturnType<WireGuard['read']>>): unknown {
-  const peers = device?.peers.map(({ publicKey, endpoint, allowedNetworks }) => ({ publicKey, endpoint, allowedNetworks }));
+  const peers = device?.peers.map(({ handshakeAt: _, receivedBytes: __, sentBytes: ___, ...peer }) => peer);
   return byKey(peers ?? []);
 }
 

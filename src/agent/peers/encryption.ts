@@ -24,6 +24,7 @@ export function openEncryption(
     isEnabled: trafficEncryptionMode === 'wireGuard',
     file: new WireGuardKeyFile(stateDir),
     observe: () => target.observe(signal),
+    read: () => target.read(signal),
   });
 }
 

@@ -15,10 +15,11 @@ const answer = Buffer.from(
     '00010000', // genlmsghdr: command 0, version 1
     '06000600 6cca0000', // WGDEVICE_A_LISTEN_PORT 51820
     `24000400 ${'cc'.repeat(32)}`, // WGDEVICE_A_PUBLIC_KEY
-    '8c000880', // WGDEVICE_A_PEERS, nested
-    '88000080', // peer, nested
+    '94000880', // WGDEVICE_A_PEERS, nested
+    '90000080', // peer, nested
     `24000100 ${'aa'.repeat(32)}`, // WGPEER_A_PUBLIC_KEY
     '14000400 0200ca6c c0000201 0000000000000000', // WGPEER_A_ENDPOINT: AF_INET, port 51820, 192.0.2.1
+    '06000500 19000000', // WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL: 25 s
     '14000600 0a00000000000000 0065cd1d00000000', // WGPEER_A_LAST_HANDSHAKE_TIME: 10 s, 500,000,000 ns
     '0c000700 0700000000000000', // WGPEER_A_RX_BYTES
     '0c000800 0900000000000000', // WGPEER_A_TX_BYTES
@@ -41,6 +42,7 @@ describe('messages of the kernel', () => {
           endpoint: { address: parseIp('192.0.2.1'), port: 51820 },
           allowedNetworks: [parseCidr('10.10.1.0/24')],
           handshakeAt: 10_500,
+          keepaliveSeconds: 25,
           receivedBytes: 7,
           sentBytes: 9,
         },
@@ -54,6 +56,7 @@ describe('messages of the kernel', () => {
       endpoint: undefined,
       allowedNetworks: texts.map(parseCidr),
       handshakeAt: undefined,
+      keepaliveSeconds: 0,
       receivedBytes: 0,
       sentBytes: 0,
     });
@@ -87,9 +90,9 @@ describe('messages of the kernel', () => {
         const sent = messagesIn(encodeChange(33, 'antrea-wg0', { put }).bytes);
         const parts = sent.map(({ payload }) => decodeDevicePart({ payload }));
         expect(sent.every(({ payload }) => payload.length + headerLength <= 64 * 1024)).toBe(true);
-        expect(
-          parts.flatMap(({ peers }) => peers.map(({ publicKey, endpoint, allowedNetworks }) => ({ publicKey, endpoint, allowedNetworks }))),
-        ).toEqual(put);
+        expect(parts.flatMap(({ peers }) => peers.map(({ handshakeAt: _, receivedBytes: __, sentBytes: ___, ...peer }) => peer))).toEqual(
+          put,
+        );
       }),
       { numRuns: 30 },
     );
@@ -127,4 +130,5 @@ const anyPeer: fc.Arbitrary<WantedWireGuardPeer> = fc.record({
     .map(publicKeyOf),
   endpoint: fc.record({ address: anyNetwork.map(({ network }) => network), port: fc.integer({ min: 1, max: 65535 }) }),
   allowedNetworks: fc.array(anyNetwork, { maxLength: 20 }),
+  keepaliveSeconds: fc.nat(65_535),
 });

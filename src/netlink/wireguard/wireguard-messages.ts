@@ -12,7 +12,7 @@ import { publicKeyBytes, publicKeyOf, type WireGuardPublicKey } from './wireguar
 /*
  * Messages of the generic netlink family "wireguard", version 1 (linux/wireguard.h):
  *   device  { index · name · private key · public key · flags · port · mark · peers { peer } }
- *   peer    { public key · flags · endpoint (struct sockaddr_in or sockaddr_in6) · time of handshake · bytes · networks { network } }
+ *   peer    { public key · flags · endpoint (struct sockaddr_in or sockaddr_in6) · u16 keepalive interval · time of handshake · bytes · networks { network } }
  *   network { u16 address family · address · u8 prefix length }
  */
 
@@ -107,11 +107,12 @@ function* groupsOf(peers: readonly WantedWireGuardPeer[]): Generator<readonly Wa
   if (group.length > 0) yield group;
 }
 
-function encodePeer(batch: Batch, { publicKey, endpoint, allowedNetworks }: WantedWireGuardPeer): void {
+function encodePeer(batch: Batch, { publicKey, endpoint, allowedNetworks, keepaliveSeconds }: WantedWireGuardPeer): void {
   batch.nested(NLA_F_NESTED, () => {
     batch.attribute(WGPEER_A_PUBLIC_KEY, publicKeyBytes(publicKey));
     batch.attributeU32(WGPEER_A_FLAGS, WGPEER_F_REPLACE_ALLOWEDIPS);
     batch.attribute(WGPEER_A_ENDPOINT, internetAddress(endpoint.address, endpoint.port));
+    if (keepaliveSeconds !== undefined) batch.attribute(WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL, hostU16(keepaliveSeconds));
     batch.nested(NLA_F_NESTED | WGPEER_A_ALLOWEDIPS, () => allowedNetworks.forEach((network) => void encodeNetwork(batch, network)));
   });
 }
@@ -139,6 +140,7 @@ function decodePeer(bytes: Uint8Array): WireGuardPeer {
     publicKey: keyIn(key),
     endpoint: endpoint && endpointIn(endpoint),
     allowedNetworks: networks ? attributesIn(networks, what).map(({ value }) => decodeNetwork(value)) : [],
+    keepaliveSeconds: attributes.u16(WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL) ?? 0,
     handshakeAt: handshakeIn(attributes.bytes(WGPEER_A_LAST_HANDSHAKE_TIME)),
     receivedBytes: counterIn(attributes.bytes(WGPEER_A_RX_BYTES)),
     sentBytes: counterIn(attributes.bytes(WGPEER_A_TX_BYTES)),
@@ -215,6 +217,7 @@ const WGPEER_A_FLAGS = 3;
 const WGPEER_F_REMOVE_ME = 1;
 const WGPEER_F_REPLACE_ALLOWEDIPS = 2;
 const WGPEER_A_ENDPOINT = 4;
+const WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL = 5;
 const WGPEER_A_LAST_HANDSHAKE_TIME = 6;
 const WGPEER_A_RX_BYTES = 7;
 const WGPEER_A_TX_BYTES = 8;

@@ -18,7 +18,7 @@ last_handshake_time_sec=10
 last_handshake_time_nsec=500000000
 tx_bytes=9
 rx_bytes=7
-persistent_keepalive_interval=0
+persistent_keepalive_interval=25
 allowed_ip=10.10.1.0/24
 allowed_ip=fd00:10::/64
 errno=0
@@ -35,6 +35,7 @@ it('reads a device', () => {
         endpoint: { address: parseIp('fd00::1'), port: 4321 },
         allowedNetworks: [parseCidr('10.10.1.0/24'), parseCidr('fd00:10::/64')],
         handshakeAt: 10_500,
+        keepaliveSeconds: 25,
         receivedBytes: 7,
         sentBytes: 9,
       },
@@ -48,13 +49,15 @@ it('reads a device without a key', () => {
 });
 
 it('writes a change', () => {
-  const put = [{ publicKey: key, endpoint: { address: parseIp('fd00::1'), port: 4321 }, allowedNetworks: [parseCidr('10.10.1.0/24')] }];
+  const endpoint = { address: parseIp('fd00::1'), port: 4321 };
+  const put = [{ publicKey: key, endpoint, allowedNetworks: [parseCidr('10.10.1.0/24')], keepaliveSeconds: 25 }];
   const lines = encodeChangeText({ listenPort: 51820, put, remove: [key] }).split('\n');
   expect(lines).toEqual([
     'set=1',
     'listen_port=51820',
     `public_key=${'aa'.repeat(32)}`,
     'endpoint=[fd00::1]:4321',
+    'persistent_keepalive_interval=25',
     'replace_allowed_ips=true',
     'allowed_ip=10.10.1.0/24',
     `public_key=${'aa'.repeat(32)}`,

@@ -23,10 +23,11 @@ export function encodeChangeText({ privateKey, listenPort, put = [], remove = []
   return `${lines.join('\n')}\n\n`;
 }
 
-function peerLines({ publicKey, endpoint: { address, port }, allowedNetworks }: WantedWireGuardPeer): string[] {
+function peerLines({ publicKey, endpoint: { address, port }, allowedNetworks, keepaliveSeconds }: WantedWireGuardPeer): string[] {
   return [
     `public_key=${hexOf(publicKeyBytes(publicKey))}`,
     `endpoint=${address.family === 'ipv6' ? `[${address.text}]` : address.text}:${port}`,
+    ...(keepaliveSeconds === undefined ? [] : [`persistent_keepalive_interval=${keepaliveSeconds}`]),
     'replace_allowed_ips=true',
     ...allowedNetworks.map(({ text }) => `allowed_ip=${text}`),
   ];
@@ -37,6 +38,7 @@ interface PeerDraft {
   publicKey: WireGuardPublicKey;
   endpoint: WireGuardEndpoint | undefined;
   allowedNetworks: Cidr[];
+  keepaliveSeconds: number;
   seconds: number;
   nanoseconds: number;
   receivedBytes: number;
@@ -87,12 +89,14 @@ function readPeerLine(peer: PeerDraft, key: string, value: string): void {
   else if (key === 'allowed_ip') peer.allowedNetworks.push(parsed(key, () => parseCidr(value)));
   else if (key === 'last_handshake_time_sec') peer.seconds = numberOf(key, value);
   else if (key === 'last_handshake_time_nsec') peer.nanoseconds = numberOf(key, value);
+  else if (key === 'persistent_keepalive_interval') peer.keepaliveSeconds = numberOf(key, value);
   else if (key === 'rx_bytes') peer.receivedBytes = numberOf(key, value);
   else if (key === 'tx_bytes') peer.sentBytes = numberOf(key, value);
 }
 
 function newDraft(publicKey: WireGuardPublicKey): PeerDraft {
-  return { publicKey, endpoint: undefined, allowedNetworks: [], seconds: 0, nanoseconds: 0, receivedBytes: 0, sentBytes: 0 };
+  const counters = { seconds: 0, nanoseconds: 0, receivedBytes: 0, sentBytes: 0 };
+  return { publicKey, endpoint: undefined, allowedNetworks: [], keepaliveSeconds: 0, ...counters };
 }
 
 function peerOf({ seconds, nanoseconds, ...peer }: PeerDraft): WireGuardPeer {

@@ -16,6 +16,8 @@ export interface WireGuardPeer {
   readonly allowedNetworks: readonly Cidr[];
   /** Unix time (ms) of the last handshake; undefined if there was none. */
   readonly handshakeAt: number | undefined;
+  /** Interval between packets that are sent without being asked for (s); 0: none. */
+  readonly keepaliveSeconds: number;
   readonly receivedBytes: number;
   readonly sentBytes: number;
 }
@@ -35,6 +37,8 @@ export interface WantedWireGuardPeer {
   readonly endpoint: WireGuardEndpoint;
   /** All networks of the peer. A network moves here from any other peer that has it. */
   readonly allowedNetworks: readonly Cidr[];
+  /** Interval between packets that are sent without being asked for, of which the first begins a handshake (s); absent: not changed. */
+  readonly keepaliveSeconds?: number;
 }
 
 /** Changes of a device; what is absent is left unchanged. Peers are put before others are removed, so that a network is never without a peer. */

@@ -10,7 +10,7 @@ export type PeerEncryption =
   | { readonly state: 'off' }
   /** The peer has no key, or not one that this node accepts. */
   | { readonly state: 'noKey'; readonly otherwise: 'drop' | 'allow' }
-  /** Both nodes have read the other's key only a moment ago. */
+  /** Both nodes have read the other's key only a moment ago, or there was no handshake yet. */
   | { readonly state: 'establishing'; readonly otherwise: 'drop' | 'allow' }
   | { readonly state: 'encrypted'; readonly device: string };
 
@@ -44,7 +44,7 @@ export interface PeerPathFacts {
 export const modeReasons = {
   encrypted: 'trafficEncryptionMode is wireGuard',
   noKey: 'the peer has no WireGuard key, and wireGuard.unencryptedPeers is drop',
-  establishing: 'the nodes have exchanged their WireGuard keys a moment ago',
+  establishing: 'the first WireGuard handshake with the peer is not complete',
   configured: 'trafficEncapMode is encap',
   noAddress: 'the peer has no transport address of this family',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',

@@ -3,12 +3,30 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { NodeWireGuard } from '../../dataplane/compile/environment.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import type { WireGuardDevice } from '../../netlink/wireguard/wireguard.ts';
 import { WireGuardPrivateKey, type WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
 import { Encryption } from './encryption.ts';
 import { nextKeyText } from './rotation.ts';
 
 const [key, next] = [WireGuardPrivateKey.generate(), WireGuardPrivateKey.generate()];
 const peer = (more: Partial<Peer> = {}): Peer => ({ name: 'n2', podCidrs: [], transport: {}, addresses: [], ...more });
+
+/** Device with one peer. */
+const deviceWith = (handshakeAt: number | undefined): WireGuardDevice => ({
+  publicKey: undefined,
+  listenPort: 51820,
+  peers: [
+    {
+      publicKey: key.publicKey,
+      endpoint: undefined,
+      allowedNetworks: [],
+      keepaliveSeconds: 25,
+      handshakeAt,
+      receivedBytes: 0,
+      sentBytes: 0,
+    },
+  ],
+});
 
 /** Encryption of a node with a clock that the test sets. */
 function nodeWith(wireGuard: Partial<NodeWireGuard> = {}, inherited: readonly WireGuardPublicKey[] = []) {
@@ -27,23 +45,60 @@ function nodeWith(wireGuard: Partial<NodeWireGuard> = {}, inherited: readonly Wi
 }
 
 describe('encryption of what a node sends to a peer', () => {
-  it('begins once both nodes have had the other’s key for two seconds', () => {
+  it('begins with the first handshake, once both nodes have had the other’s key for two seconds', () => {
     const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' });
     encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
     expect(encryption.of('n2')).toEqual({ state: 'establishing', otherwise: 'allow' });
+    encryption.noteHandshakes(deviceWith(10));
     clock.now = 60_000; // this node’s key has not been written
-    expect(encryption.of('n2').state).toBe('establishing');
+    expect([encryption.of('n2').state, encryption.awaitsHandshakes()]).toEqual(['establishing', false]);
     expect(encryption.nextChangeIn()).toBeUndefined();
     clock.announced = 60_000;
     expect(encryption.nextChangeIn()).toBe(2_000);
     clock.now = 61_999;
-    expect(encryption.of('n2').state).toBe('establishing');
+    expect([encryption.of('n2').state, encryption.awaitsHandshakes()]).toEqual(['establishing', false]);
     clock.now = 62_000;
     expect(encryption.of('n2')).toEqual({ state: 'encrypted', device: 'antrea-wg0' });
     expect(encryption.nextChangeIn()).toBeUndefined();
   });
 
-  it('continues at once with the peers that the device of the previous agent had', () => {
+  it('waits for the first handshake as long as it takes where packets are sent without encryption meanwhile', () => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' });
+    clock.announced = 0;
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    encryption.noteHandshakes(deviceWith(undefined));
+    clock.now = 2_000;
+    expect([encryption.of('n2').state, encryption.awaitsHandshakes(), encryption.nextChangeIn()]).toEqual(['establishing', true, 250]);
+    clock.now = 12_000;
+    expect([encryption.of('n2').state, encryption.nextChangeIn()]).toEqual(['establishing', 2_000]);
+    encryption.noteHandshakes(deviceWith(12_001));
+    expect([encryption.of('n2').state, encryption.awaitsHandshakes()]).toEqual(['encrypted', false]);
+    encryption.noteHandshakes(undefined); // the device was deleted: nothing is sent without encryption again
+    expect(encryption.of('n2').state).toBe('encrypted');
+  });
+
+  it('needs another handshake with a peer that had no key meanwhile', () => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' });
+    clock.announced = 0;
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    encryption.noteHandshakes(deviceWith(10));
+    clock.now = 2_000;
+    expect(encryption.of('n2').state).toBe('encrypted');
+    encryption.note('n2', peer());
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    clock.now = 4_000;
+    expect([encryption.of('n2').state, encryption.awaitsHandshakes()]).toEqual(['establishing', true]);
+  });
+
+  it('begins without a handshake where packets would be dropped otherwise', () => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'drop' });
+    clock.announced = 0;
+    encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    clock.now = 2_000;
+    expect([encryption.awaitsHandshakes(), encryption.of('n2').state]).toEqual([false, 'encrypted']);
+  });
+
+  it('continues at once with the peers with which the previous agent had exchanged packets', () => {
     const { encryption } = nodeWith({}, [key.publicKey]);
     encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
     expect(encryption.of('n2').state).toBe('encrypted');

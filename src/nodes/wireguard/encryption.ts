@@ -2,6 +2,7 @@ import type { Cidr, Ip } from '../../base/net/ip.ts';
 import type { NodeEnvironment, NodeWireGuard } from '../../dataplane/compile/environment.ts';
 import { peerKey, type WireGuardEntry, type WireGuardKey } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import type { WireGuardDevice } from '../../netlink/wireguard/wireguard.ts';
 import type { WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
 import type { PeerEncryption } from '../modes/peer-mode.ts';
 import { PeerKeys } from './peer-keys.ts';
@@ -12,6 +13,15 @@ import { PeerKeys } from './peer-keys.ts';
  */
 const establishingMs = 2_000;
 
+/** Intervals between readings of the device while a peer has not completed its first handshake (ms), and time from which on it is longer. */
+const handshakeReading = { everyMs: 250, laterEveryMs: 2_000, laterMs: 10_000 } as const;
+
+/**
+ * Interval at which each peer of the device gets a packet (s). The first one begins the handshake before pods' packets are sent that way:
+ * WireGuard keeps only 128 packets of a peer until the handshake is complete, and discards others.
+ */
+const keepaliveSeconds = 25;
+
 /** Time for which the device keeps a peer that has no key any more (ms): packets are sent there until bridge and routes have changed. */
 const leavingMs = 5_000;
 
@@ -21,7 +31,7 @@ interface EncryptionOptions {
   readonly isOwnKey: (key: WireGuardPublicKey) => boolean;
   /** Returns since when this node's object announces its key (`monotonic`); undefined while it does not. */
   readonly announcedSince: () => number | undefined;
-  /** Keys of the peers that the device had when the agent started: these have exchanged packets before. */
+  /** Keys of peers with a handshake in the device when the agent started. */
   readonly inherited: ReadonlySet<WireGuardPublicKey>;
   /** Called when a peer announces another key. */
   readonly announced: () => void;
@@ -32,8 +42,9 @@ interface EncryptionOptions {
 }
 
 /**
- * Encryption of what this node sends to each peer, from the keys that the peers' Node objects announce. A peer that was established stays
- * so while it has a key: nothing is sent to it without encryption again.
+ * Encryption of what this node sends to each peer, from the keys that the peers' Node objects announce. Where packets are otherwise sent
+ * without encryption (`allow`), a peer is established by its first handshake; where they are dropped, without one. A peer that was
+ * established stays so while it has a key: nothing is sent to it without encryption again.
  */
 export class Encryption {
   readonly #options: EncryptionOptions;
@@ -41,6 +52,8 @@ export class Encryption {
   /** Time (`monotonic`) since which a peer has had a key. */
   readonly #keyedSince = new Map<string, number>();
   readonly #established = new Set<string>();
+  /** Keys of peers that had completed a handshake when the device was last read. */
+  #answering: ReadonlySet<WireGuardPublicKey> = new Set();
   /** Last keys of peers, and until when (`monotonic`) the device keeps those that are not announced any more. */
   readonly #lastKeys = new Map<string, WireGuardPublicKey>();
   readonly #leaving = new Map<string, { readonly key: WireGuardPublicKey; readonly until: number }>();
@@ -57,6 +70,18 @@ export class Encryption {
     for (const other of concerned) this.#noteKey(other);
     this.#options.announced();
     return concerned;
+  }
+
+  /** Reports whether a peer is established as soon as the device shows a handshake with it. */
+  awaitsHandshakes(): boolean {
+    const now = this.#options.monotonic();
+    return this.#isClearAllowed() && this.#pendingSince().some((since) => since + establishingMs <= now);
+  }
+
+  /** Notes with which peers the device has completed a handshake. */
+  noteHandshakes(device: WireGuardDevice | undefined): void {
+    const peers = device?.peers ?? [];
+    this.#answering = new Set(peers.filter(({ handshakeAt }) => handshakeAt !== undefined).map(({ publicKey }) => publicKey));
   }
 
   /** Returns how packets to a peer are encrypted. */
@@ -85,7 +110,7 @@ export class Encryption {
     const { wireGuard } = this.#options.environment();
     const key = this.#keyOf(name) ?? this.#leavingKey(name);
     if (wireGuard === undefined || key === undefined || end === undefined) return new Map();
-    const peer = { publicKey: key, endpoint: endpointAt(end, wireGuard), allowedNetworks: networks };
+    const peer = { publicKey: key, endpoint: endpointAt(end, wireGuard), allowedNetworks: networks, keepaliveSeconds };
     return new Map([[peerKey(key), { kind: 'peer', peer }]]);
   }
 
@@ -117,21 +142,36 @@ export class Encryption {
   nextChangeIn(): number | undefined {
     const { now, monotonic } = this.#options;
     const rotation = this.#keys.nextChange(now());
-    const established = this.#establishedAt();
+    const established = this.#checkedIn();
     const waits = [
       ...Array.from(this.#leaving.values(), ({ until }) => until - monotonic()),
       ...(rotation === undefined ? [] : [rotation - now()]),
-      ...(established === undefined ? [] : [established - monotonic()]),
+      ...(established === undefined ? [] : [established]),
     ];
     return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits));
   }
 
-  #establishedAt(): number | undefined {
+  /** Returns the time until a peer may be established (ms). */
+  #checkedIn(): number | undefined {
+    const now = this.#options.monotonic();
+    const { everyMs, laterEveryMs, laterMs } = handshakeReading;
+    const waits = this.#pendingSince().map((since) => {
+      const leftMs = since + establishingMs - now;
+      if (leftMs > 0) return leftMs;
+      return -leftMs < laterMs ? everyMs : laterEveryMs;
+    });
+    return waits.length === 0 ? undefined : waits.reduce((least, wait) => Math.min(least, wait));
+  }
+
+  /** Returns since when this node and each peer that is not established have had each other's key (`monotonic`). */
+  #pendingSince(): readonly number[] {
     const announced = this.#options.announcedSince();
-    if (announced === undefined) return undefined;
-    const pending = [...this.#keyedSince].filter(([name]) => !this.#established.has(name));
-    if (pending.length === 0) return undefined;
-    return Math.max(announced, Math.min(...pending.map(([, since]) => since))) + establishingMs;
+    if (announced === undefined) return [];
+    return [...this.#keyedSince].flatMap(([name, since]) => (this.#established.has(name) ? [] : [Math.max(announced, since)]));
+  }
+
+  #isClearAllowed(): boolean {
+    return this.#options.environment().wireGuard?.unencryptedPeers === 'allow';
   }
 
   #noteKey(name: string): void {
@@ -152,8 +192,8 @@ export class Encryption {
     const key = this.#lastKeys.get(name);
     if (key === undefined) return;
     this.#lastKeys.delete(name);
-    const isAllowed = this.#options.environment().wireGuard?.unencryptedPeers === 'allow';
-    if (isAllowed) this.#leaving.set(name, { key, until: this.#options.monotonic() + leavingMs });
+    this.#answering = new Set([...this.#answering].filter((other) => other !== key));
+    if (this.#isClearAllowed()) this.#leaving.set(name, { key, until: this.#options.monotonic() + leavingMs });
   }
 
   #leavingKey(name: string): WireGuardPublicKey | undefined {
@@ -166,7 +206,8 @@ export class Encryption {
     const { inherited, announcedSince, monotonic } = this.#options;
     const [keyed, announced] = [this.#keyedSince.get(name), announcedSince()];
     const isOldEnough = keyed !== undefined && announced !== undefined && monotonic() >= Math.max(keyed, announced) + establishingMs;
-    if (!inherited.has(key) && !isOldEnough) return false;
+    const isAnswering = !this.#isClearAllowed() || this.#answering.has(key);
+    if (!inherited.has(key) && !(isOldEnough && isAnswering)) return false;
     this.#established.add(name);
     return true;
   }

@@ -8,7 +8,7 @@ const now = 1_800_000_000_000;
 const device = (handshakeAt: number | undefined, sentBytes: number): WireGuardDevice => ({
   publicKey: undefined,
   listenPort: 51820,
-  peers: [{ publicKey: key, endpoint: undefined, allowedNetworks: [], handshakeAt, receivedBytes: 0, sentBytes }],
+  peers: [{ publicKey: key, endpoint: undefined, allowedNetworks: [], keepaliveSeconds: 25, handshakeAt, receivedBytes: 0, sentBytes }],
 });
 
 it.each([

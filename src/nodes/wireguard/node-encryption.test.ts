@@ -4,23 +4,26 @@ import { silentLog } from '../../base/log/log.ts';
 import type { WireGuardEntry, WireGuardKey } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
 import { wantedDevice } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
 import { wireGuardKeyAnnotation, wireGuardNextKeyAnnotation } from '../../kubernetes/resources/node-annotations.ts';
+import type { WireGuardPeer } from '../../netlink/wireguard/wireguard.ts';
 import { WireGuardPrivateKey } from '../../netlink/wireguard/wireguard-key.ts';
 import { OwnAnnotations } from '../modes/own-annotations.ts';
 import type { NodeKeys } from './key-file.ts';
 import { NodeEncryption } from './node-encryption.ts';
 import { nextKeyText } from './rotation.ts';
 
-const wireGuard = { device: 'antrea-wg0', port: 51820, unencryptedPeers: 'drop' } as const;
+const wireGuardOf = (unencryptedPeers: 'drop' | 'allow') => ({ device: 'antrea-wg0', port: 51820, unencryptedPeers });
 const current = WireGuardPrivateKey.generate();
 
 interface Before {
   readonly isEnabled: boolean;
   readonly keys?: NodeKeys;
   readonly device?: boolean;
+  readonly unencryptedPeers?: 'drop' | 'allow';
 }
 
 /** Node with a clock that the test moves, an API server that accepts every annotation, and a device that accepts every change. */
-async function nodeWith({ isEnabled, keys, device = false }: Before) {
+async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'drop' }: Before) {
+  const inDevice: WireGuardPeer[] = [];
   let stored = keys;
   let time = 1_000_000;
   let annotations: Record<string, string> = {};
@@ -39,6 +42,7 @@ async function nodeWith({ isEnabled, keys, device = false }: Before) {
       },
     },
     observe: async () => observed,
+    read: async () => ({ publicKey: undefined, listenPort: 51820, peers: inDevice }),
     now: () => time,
     monotonic: () => time,
   });
@@ -74,7 +78,10 @@ async function nodeWith({ isEnabled, keys, device = false }: Before) {
       firewall: { revision: 0 },
       wireguard: { revision: 0 },
     } as never,
-    environment: () => ({ ...exampleNode, wireGuard: isEnabled ? wireGuard : { ...wireGuard, isEnding: true } }),
+    environment: () => ({
+      ...exampleNode,
+      wireGuard: { ...wireGuardOf(unencryptedPeers), ...(isEnabled ? {} : { isEnding: true as const }) },
+    }),
     annotations: own,
     log: silentLog,
     ...calls,
@@ -85,6 +92,7 @@ async function nodeWith({ isEnabled, keys, device = false }: Before) {
     encryption,
     calls,
     order,
+    inDevice,
     annotations: () => annotations,
     stored: () => stored,
     device: () => wanted.get('device'),
@@ -119,6 +127,21 @@ describe('encryption of a node', () => {
     node.advance(2_000);
     await vi.waitFor(() => expect(node.calls.modesChanged).toHaveBeenCalled());
     expect(node.encryption.peers.of('n2').state).toBe('encrypted');
+    await node.end();
+  });
+
+  it('reads the device until it shows a handshake with a peer, and selects the modes of peers again', async () => {
+    const node = await nodeWith({ isEnabled: true, unencryptedPeers: 'allow' });
+    await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: current.publicKey }));
+    const { publicKey } = WireGuardPrivateKey.generate();
+    node.encryption.peers.note('n2', { name: 'n2', podCidrs: [], transport: {}, addresses: [], wireGuardKey: publicKey });
+    node.advance(2_000);
+    await vi.waitFor(() => expect(node.encryption.peers.awaitsHandshakes()).toBe(true));
+    expect(node.encryption.peers.of('n2').state).toBe('establishing');
+    node.calls.modesChanged.mockImplementation(() => node.encryption.peers.of('n2'));
+    const counters = { keepaliveSeconds: 25, handshakeAt: 1, receivedBytes: 0, sentBytes: 0 };
+    node.inDevice.push({ publicKey, endpoint: undefined, allowedNetworks: [], ...counters });
+    await vi.waitFor(() => expect(node.encryption.peers.of('n2').state).toBe('encrypted')); // by its own timer
     await node.end();
   });
 

@@ -6,6 +6,7 @@ import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import { type WireGuardEntry, type WireGuardKey, wantedDevice } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
 import { wireGuardKeyAnnotation, wireGuardNextKeyAnnotation } from '../../kubernetes/resources/node-annotations.ts';
+import type { WireGuardDevice } from '../../netlink/wireguard/wireguard.ts';
 import { WireGuardPrivateKey, type WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
 import { clearOwner } from '../local/node-desired-state.ts';
 import type { OwnAnnotations } from '../modes/own-annotations.ts';
@@ -40,6 +41,8 @@ interface OpenOptions {
   readonly file: Pick<WireGuardKeyFile, 'open' | 'write' | 'exists'>;
   /** Reads the WireGuard device of this node with its peers. */
   readonly observe: () => Promise<ReadonlyMap<WireGuardKey, WireGuardEntry>>;
+  /** Reads the same with the handshakes; undefined if there is no device. */
+  readonly read: () => Promise<WireGuardDevice | undefined>;
   readonly now?: () => number;
   readonly monotonic?: () => number;
 }
@@ -91,8 +94,13 @@ export class NodeEncryption {
     if (!options.isEnabled && !isLeft) return new NodeEncryption(options, 'off', undefined, new Set());
     const keys = await options.file.open();
     const isSame = device?.kind === 'device' && device.publicKey === keys.current.publicKey;
-    const peers = [...observed.values()].flatMap((entry) => (entry.kind === 'peer' ? [entry.peer.publicKey] : []));
-    return new NodeEncryption(options, options.isEnabled ? 'on' : 'ending', keys, new Set(isSame ? peers : []));
+    const peers = ((await options.read())?.peers ?? []).filter(({ handshakeAt }) => handshakeAt !== undefined);
+    return new NodeEncryption(
+      options,
+      options.isEnabled ? 'on' : 'ending',
+      keys,
+      new Set(isSame ? peers.map(({ publicKey }) => publicKey) : []),
+    );
   }
 
   /** Reports whether peers may still send encrypted packets although encryption is turned off. */
@@ -165,6 +173,7 @@ export class NodeEncryption {
     this.#wantDevice();
     const isReady = await this.#isDeviceReady(signal);
     if (isReady) this.#announce();
+    if (this.peers.awaitsHandshakes()) this.peers.noteHandshakes(await this.#read());
     this.#checkPeers();
     if (!isReady) return REFUSED_RETRY_MS;
     const peers = this.peers.nextChangeIn();
@@ -202,6 +211,17 @@ export class NodeEncryption {
       if (error.code !== 'REFUSED') throw error;
       log.failing('WireGuard device', 'the WireGuard device cannot be set up', { cause: error.message });
       return false;
+    }
+  }
+
+  /** Reads the device. A reading that fails is repeated. */
+  async #read(): Promise<WireGuardDevice | undefined> {
+    try {
+      return await this.#options.read();
+    } catch (thrown) {
+      const error = SeineError.from(thrown, 'read the WireGuard device');
+      if (error.code === 'INVARIANT') throw error;
+      return undefined;
     }
   }
 

@@ -41,7 +41,7 @@ export function sameWireGuardEntry(a: WireGuardEntry, b: WireGuardEntry): boolea
 /** WireGuard keeps no order of networks. */
 function textOf(entry: WireGuardEntry): string {
   if (entry.kind === 'device') return [entry.publicKey, entry.listenPort, entry.mtu].join(' ');
-  const { publicKey, endpoint, allowedNetworks } = entry.peer;
+  const { publicKey, endpoint, allowedNetworks, keepaliveSeconds = 0 } = entry.peer;
   const networks = allowedNetworks.map(({ text }) => text).toSorted();
-  return [publicKey, endpoint?.address.text, endpoint?.port, ...networks].join(' ');
+  return [publicKey, endpoint?.address.text, endpoint?.port, keepaliveSeconds, ...networks].join(' ');
 }

@@ -139,20 +139,24 @@ export class WireGuardTarget implements Target<WireGuardKey, WireGuardEntry> {
   }
 }
 
-function entryOf({ publicKey, endpoint, allowedNetworks }: WireGuardPeer): WireGuardEntry {
+function entryOf({ publicKey, endpoint, allowedNetworks, keepaliveSeconds }: WireGuardPeer): WireGuardEntry {
   return {
     kind: 'peer',
-    peer: endpoint === undefined ? { publicKey, endpoint, allowedNetworks } : { publicKey, endpoint, allowedNetworks },
+    // Two cases for the compiler: an observed peer may lack what a desired one has.
+    peer:
+      endpoint === undefined
+        ? { publicKey, endpoint, allowedNetworks, keepaliveSeconds }
+        : { publicKey, endpoint, allowedNetworks, keepaliveSeconds },
   };
 }
 
 /** @throws SeineError `REFUSED` */
 function boundedPeer(peer: Extract<WireGuardEntry, { kind: 'peer' }>['peer']): WantedWireGuardPeer {
-  const { publicKey, endpoint, allowedNetworks } = peer;
+  const { publicKey, endpoint, allowedNetworks, keepaliveSeconds = 0 } = peer;
   if (endpoint === undefined) throw new SeineError('REFUSED', `WireGuard peer ${publicKey} has no endpoint`);
   if (allowedNetworks.length > networksMax)
     throw new SeineError('REFUSED', `WireGuard peer ${publicKey} has ${allowedNetworks.length} networks; ${networksMax} are supported`);
-  return { publicKey, endpoint, allowedNetworks };
+  return { publicKey, endpoint, allowedNetworks, keepaliveSeconds };
 }
 
 const networksMax = 1000;

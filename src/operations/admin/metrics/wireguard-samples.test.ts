@@ -7,6 +7,7 @@ const peer = (handshakeAt: number | undefined) => ({
   publicKey: WireGuardPrivateKey.generate().publicKey,
   endpoint: undefined,
   allowedNetworks: [],
+  keepaliveSeconds: 25,
   handshakeAt,
   receivedBytes: 0,
   sentBytes: 0,

@@ -11,7 +11,17 @@ function deviceWith(...bytes: readonly (readonly [number, number] | undefined)[]
   const peers = bytes.flatMap((pair, at) => {
     const publicKey = keys[at];
     if (!pair || !publicKey) return [];
-    return [{ publicKey, endpoint: undefined, allowedNetworks: [], handshakeAt: 1, receivedBytes: pair[0], sentBytes: pair[1] }];
+    return [
+      {
+        publicKey,
+        endpoint: undefined,
+        allowedNetworks: [],
+        keepaliveSeconds: 25,
+        handshakeAt: 1,
+        receivedBytes: pair[0],
+        sentBytes: pair[1],
+      },
+    ];
   });
   return { publicKey: undefined, listenPort: 51820, peers };
 }
