@@ -17,6 +17,9 @@ const PORT = 7_100;
 const families = ['ipv4', 'ipv6'] as const;
 const keyAnnotation = 'node.antrea.io/wireguard-public-key';
 
+/** Ruleset that drops the encrypted packets that a node receives. */
+const blocked = 'table inet blocked { chain input { type filter hook input priority 0; udp dport 51820 drop; }; }';
+
 /** Two nodes that encrypt. A capture on every link shows what leaves without encryption, while pods exchange 1,000 packets per second. */
 describe('encryption between nodes', () => {
   let lab: ConvergeLab;
@@ -261,5 +264,26 @@ describe('encryption between nodes', () => {
     });
     expect(dropping.clear).toBe(0);
     expect(dropping.streams.map(({ lost }) => lost)).toEqual([0, 0]);
+  });
+
+  it('sends as before while the UDP port is blocked, and begins to encrypt once it is open', async () => {
+    await configure(1, 'allow');
+    await configure(2, 'none');
+    await ended(2);
+    await lab.exec(1, 'nft', blocked);
+    await configure(2, 'allow');
+    await until(
+      async () => (await lab.metrics(1)).get('wireguard_peers{handshake="none"}') === 1,
+      20_000,
+      () => 'node 1 has no peer without a handshake',
+    );
+    const { streams, clear } = await during(async () => {
+      expect(await routesOver(1, 'antrea-wg0')).toBe('');
+      await lab.exec(1, 'nft', 'delete', 'table', 'inet', 'blocked');
+      await established();
+    });
+    expect(clear).toBeGreaterThan(0); // of the tunnel, at the beginning
+    for (const { longestGap } of streams) expect(longestGap).toBeLessThan(1_000);
+    expect((await lab.metrics(1)).get('wireguard_peers{handshake="recent"}')).toBe(1);
   });
 });

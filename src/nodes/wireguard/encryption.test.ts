@@ -77,8 +77,11 @@ describe('encryption of what a node sends to a peer', () => {
     expect(encryption.of('n2').state).toBe('encrypted');
   });
 
-  it('needs another handshake with a peer that had no key meanwhile', () => {
-    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' });
+  it.each([
+    ['this', []],
+    ['the previous', [key.publicKey]],
+  ])('needs another handshake with a peer that had no key meanwhile, if %s agent has seen one', (_, inherited) => {
+    const { encryption, clock } = nodeWith({ unencryptedPeers: 'allow' }, inherited);
     clock.announced = 0;
     encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
     encryption.noteHandshakes(deviceWith(10));
@@ -86,6 +89,7 @@ describe('encryption of what a node sends to a peer', () => {
     expect(encryption.of('n2').state).toBe('encrypted');
     encryption.note('n2', peer());
     encryption.note('n2', peer({ wireGuardKey: key.publicKey }));
+    expect(encryption.of('n2').state).toBe('establishing');
     clock.now = 4_000;
     expect([encryption.of('n2').state, encryption.awaitsHandshakes()]).toEqual(['establishing', true]);
   });

@@ -52,6 +52,8 @@ export class Encryption {
   /** Time (`monotonic`) since which a peer has had a key. */
   readonly #keyedSince = new Map<string, number>();
   readonly #established = new Set<string>();
+  /** Keys of `inherited` that peers have had since. */
+  readonly #inherited: Set<WireGuardPublicKey>;
   /** Keys of peers that had completed a handshake when the device was last read. */
   #answering: ReadonlySet<WireGuardPublicKey> = new Set();
   /** Last keys of peers, and until when (`monotonic`) the device keeps those that are not announced any more. */
@@ -60,6 +62,7 @@ export class Encryption {
 
   constructor(options: EncryptionOptions) {
     this.#options = options;
+    this.#inherited = new Set(options.inherited);
     this.#keys = new PeerKeys(options.isOwnKey);
   }
 
@@ -192,6 +195,7 @@ export class Encryption {
     const key = this.#lastKeys.get(name);
     if (key === undefined) return;
     this.#lastKeys.delete(name);
+    this.#inherited.delete(key);
     this.#answering = new Set([...this.#answering].filter((other) => other !== key));
     if (this.#isClearAllowed()) this.#leaving.set(name, { key, until: this.#options.monotonic() + leavingMs });
   }
@@ -203,11 +207,11 @@ export class Encryption {
 
   #isEstablished(name: string, key: WireGuardPublicKey): boolean {
     if (this.#established.has(name)) return true;
-    const { inherited, announcedSince, monotonic } = this.#options;
+    const { announcedSince, monotonic } = this.#options;
     const [keyed, announced] = [this.#keyedSince.get(name), announcedSince()];
     const isOldEnough = keyed !== undefined && announced !== undefined && monotonic() >= Math.max(keyed, announced) + establishingMs;
     const isAnswering = !this.#isClearAllowed() || this.#answering.has(key);
-    if (!inherited.has(key) && !(isOldEnough && isAnswering)) return false;
+    if (!this.#inherited.has(key) && !(isOldEnough && isAnswering)) return false;
     this.#established.add(name);
     return true;
   }
