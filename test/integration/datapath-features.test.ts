@@ -53,7 +53,7 @@ it('is logged once, also when ovs-vswitchd restarts', async () => {
   await node.plane.openflow.untilUp(signal);
   stop.abort();
   await following;
-  expect(lines).toEqual([`capabilities of the data path ${JSON.stringify({ dataPath: 'netdev', ...probe.capabilities })}`]);
+  expect(lines).toEqual([`detected data path capabilities ${JSON.stringify({ dataPath: 'netdev', ...probe.capabilities })}`]);
 });
 
 it('counts connections and losses like OVS', async () => {
