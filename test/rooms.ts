@@ -125,6 +125,14 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'dataplane/reconcile': [],
   'dataplane/reconcile/testing': ['dataplane/reconcile'],
   'dataplane/switch-model': ['dataplane/pipeline'],
+  'dataplane/targets/testing': [
+    'dataplane/reconcile/testing',
+    'dataplane/targets/bridge',
+    'dataplane/targets/host',
+    'dataplane/targets/links',
+    'dataplane/targets/switch',
+    'dataplane/targets/wireguard',
+  ],
   'dataplane/targets': [
     'dataplane/desired',
     'dataplane/pipeline',

@@ -36,7 +36,7 @@ import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from 
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
-import { openEncryption, openOwnAnnotations } from './peers/encryption.ts';
+import { keepEncryption, openEncryption, openOwnAnnotations } from './peers/encryption.ts';
 import { keepPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
@@ -122,13 +122,15 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     await node.proxy.remember();
     const nodes = sources.nodes.replica;
     followEnvironment(parts, node);
+    const annotations = openOwnAnnotations(sources, config.nodeName, log);
     const keeping = [
       keepHostSettings(parts, node, signal),
       watchEnvironment({ live, nodeName: config.nodeName, nodes, interfacesChanged: changes.interfaces }, signal),
       keepGateway(podParts, changes.gatewayGone, signal),
-      keepEncryption(parts, node, signal),
+      annotations.run(signal),
+      keepEncryption(parts, node, annotations, signal),
       ...hooks.companions(node),
-      keepPeerPaths(parts, node, signal),
+      keepPeerPaths({ ...parts, annotations }, node, signal),
       keepNetworkCondition({ nodeName: config.nodeName, nodes, http: sources.http, readiness, log }, signal),
       ovs.lock.keep(() => nodeState.invalidate(), signal),
     ];
@@ -279,23 +281,6 @@ function applyHostSettings(parts: StartParts, environment: NodeEnvironment, host
   wantSettings(parts, environment, hostPorts);
   nodeState.reconcilers.settings.recheck();
   nodeState.reconcilers.host.invalidate();
-}
-
-/** Keeps the WireGuard device and the announcement of its key, and selects the modes of peers when their keys have changed. */
-async function keepEncryption(parts: StartParts, { encryption, live, peers }: StartedNode, signal: AbortSignal): Promise<void> {
-  const { config, nodeState, sources, log } = parts;
-  const annotations = openOwnAnnotations(sources, config.nodeName, log);
-  encryption.use({
-    nodeState,
-    environment: () => live.current,
-    annotations,
-    modesChanged: () => peers.checkModes(),
-    keysChanged: (names) => peers.checkPeers(names),
-    ended: () => live.look(),
-    log,
-  });
-  const end = live.subscribe(() => encryption.check());
-  await Promise.all([encryption.run(signal), annotations.run(signal)]).finally(end);
 }
 
 /** The kernel's settings of an interface are lost when ovs-vswitchd recreates it. */

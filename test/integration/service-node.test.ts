@@ -3,9 +3,8 @@ import { parseConfig } from '../../src/agent/config/agent-config.ts';
 import { silentLog } from '../../src/base/log/log.ts';
 import { type Cidr, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
-import { FakeTarget } from '../../src/dataplane/reconcile/testing/fake-target.ts';
-import { neededByFlow } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { NodeState } from '../../src/dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../src/dataplane/targets/testing/fake-targets.ts';
 import { ReplicaStore } from '../../src/kubernetes/client/replica/replica.ts';
 import type { Node } from '../../src/kubernetes/resources/node.ts';
 import { peersFromNodes } from '../../src/kubernetes/resources/peer-source.ts';
@@ -43,18 +42,7 @@ function setUp() {
         apiServerPort: 6443,
       },
       node: {
-        state: new NodeState(
-          {
-            bridge: new FakeTarget(neededByFlow),
-            switch: new FakeTarget(),
-            host: new FakeTarget(),
-            firewall: new FakeTarget(),
-            settings: new FakeTarget(),
-            links: new FakeTarget(),
-            wireguard: new FakeTarget(),
-          },
-          events,
-        ),
+        state: new NodeState(fakeTargets(), events),
         routeSocket,
         environment: {
           get current() {

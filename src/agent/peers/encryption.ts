@@ -1,4 +1,5 @@
 import type { Log } from '../../base/log/log.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { WireGuardTarget } from '../../dataplane/targets/wireguard/wireguard-target.ts';
 import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
@@ -9,7 +10,9 @@ import {
   wireGuardKeyAnnotation,
   wireGuardNextKeyAnnotation,
 } from '../../kubernetes/resources/node-annotations.ts';
+import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
+import type { Peers } from '../../nodes/peers/peers.ts';
 import { WireGuardKeyFile } from '../../nodes/wireguard/key-file.ts';
 import { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
@@ -54,4 +57,35 @@ function presentAnnotations({ peerModes, wireGuardKey, wireGuardNextKey }: Node)
     ...(wireGuardKey === undefined ? {} : { [wireGuardKeyAnnotation]: wireGuardKey }),
     ...(wireGuardNextKey === undefined ? {} : { [wireGuardNextKeyAnnotation]: wireGuardNextKey }),
   };
+}
+
+interface EncryptedNodeParts {
+  readonly nodeState: NodeState;
+  readonly log: Log;
+}
+
+interface EncryptingNode {
+  readonly encryption: NodeEncryption;
+  readonly live: LiveEnvironment;
+  readonly peers: Peers;
+}
+
+/** Keeps the WireGuard device and the announcement of its key, and selects the modes of peers when their keys have changed. */
+export async function keepEncryption(
+  { nodeState, log }: EncryptedNodeParts,
+  { encryption, live, peers }: EncryptingNode,
+  annotations: OwnAnnotations,
+  signal: AbortSignal,
+): Promise<void> {
+  encryption.use({
+    nodeState,
+    environment: () => live.current,
+    annotations,
+    modesChanged: () => void peers.checkModes(),
+    keysChanged: (names) => peers.checkPeers(names),
+    ended: () => live.look(),
+    log,
+  });
+  const end = live.subscribe(() => encryption.check());
+  await encryption.run(signal).finally(end);
 }

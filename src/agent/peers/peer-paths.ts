@@ -6,10 +6,9 @@ import { type Cidr, cidrAddress, type Family } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import { familiesOf } from '../../dataplane/compile/environment.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
-import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
-import { peerModesAnnotation, setNodeAnnotations } from '../../kubernetes/resources/node-annotations.ts';
+import { peerModesAnnotation } from '../../kubernetes/resources/node-annotations.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import { getLink } from '../../netlink/links.ts';
 import { listRoutes, ourProtocol } from '../../netlink/routing/routes.ts';
@@ -19,7 +18,7 @@ import type { PeerPaths } from '../../nodes/local/node-environment.ts';
 import type { Readiness } from '../../nodes/local/readiness.ts';
 import { Announcement } from '../../nodes/modes/announcement.ts';
 import type { CandidatePath } from '../../nodes/modes/direct-echo.ts';
-import { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
+import type { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
 import { PathVerification } from '../../nodes/modes/path-verification.ts';
 import { linkTo } from '../../nodes/modes/peer-link.ts';
 import { PeerModes } from '../../nodes/modes/peer-modes.ts';
@@ -105,6 +104,7 @@ function openModes({ config, socket, encryption }: PeerPathParts, { announcement
     encryptionOf: (peer) => encryption()?.of(peer) ?? { state: 'off' },
     echoOf,
     resultOf: (peer, family) => verification.resultOf(peer, family),
+    forgotten: (peer) => verification.forget(peer),
     now,
     date: () => new Date(),
   });
@@ -149,7 +149,8 @@ function defaultRouteMtu(socket: NetlinkSocket): number | undefined {
 interface KeepParts {
   readonly config: AgentConfig;
   readonly paths: PeerPathSelection;
-  readonly sources: { readonly nodes: { readonly replica: Replica<Node> }; readonly http: KubeHttp };
+  readonly annotations: Pick<OwnAnnotations, 'want' | 'subscribe'>;
+  readonly sources: { readonly nodes: { readonly replica: Pick<Replica<Node>, 'synced'> } };
   readonly nodeState: Pick<NodeState, 'firewall' | 'reconcilers'>;
   readonly readiness: Pick<Readiness, 'whenReady'>;
   readonly log: Log;
@@ -168,14 +169,13 @@ export async function keepPeerPaths(parts: KeepParts, node: KeptNode, signal: Ab
 
 /** Announces direct packets once this node accepts them. */
 async function announce(parts: KeepParts, changed: Doorbell, signal: AbortSignal): Promise<void> {
-  const { paths, nodeState, readiness } = parts;
+  const { paths, annotations, nodeState, readiness } = parts;
   const { firewall, reconcilers } = nodeState;
-  const annotations = ownAnnotations(parts);
   const unsubscribe = annotations.subscribe(() => changed.ring());
   try {
     await readiness.whenReady(signal);
     await reconcilers.firewall.realized(firewall.revision, signal);
-    await Promise.all([annotations.run(signal), wantWhenDue(paths.announcement, annotations, signal)]);
+    await wantWhenDue(paths.announcement, annotations, signal);
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
   } finally {
@@ -183,20 +183,8 @@ async function announce(parts: KeepParts, changed: Doorbell, signal: AbortSignal
   }
 }
 
-function ownAnnotations({ config, sources, log }: KeepParts): OwnAnnotations {
-  const nodes = sources.nodes.replica;
-  const present = (): Readonly<Record<string, string>> | undefined => {
-    const node = nodes.get(config.nodeName);
-    return node && (node.peerModes === undefined ? {} : { [peerModesAnnotation]: node.peerModes });
-  };
-  const subscribe = (listener: () => void) => nodes.subscribe((names) => names.has(config.nodeName) && listener());
-  const write: ConstructorParameters<typeof OwnAnnotations>[0]['write'] = (values, until) =>
-    setNodeAnnotations(sources.http, config.nodeName, values, until);
-  return new OwnAnnotations({ present, write, subscribe, log, now: () => performance.now() });
-}
-
 /** Sets the desired value; that of a node that has returned to the tunnel changes by itself. */
-async function wantWhenDue(announcement: Announcement, annotations: OwnAnnotations, signal: AbortSignal): Promise<void> {
+async function wantWhenDue(announcement: Announcement, annotations: Pick<OwnAnnotations, 'want'>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     announcement.check();
     annotations.want(peerModesAnnotation, announcement.value);
@@ -213,7 +201,7 @@ async function checkModes(parts: KeepParts, { peers, live }: KeptNode, changed: 
     announcement.check();
     if (accepted || announcement.accepts) {
       live.look();
-      peers.checkModes();
+      await peers.checkModes();
       await peers.settled();
       if (sources.nodes.replica.synced) paths.settle();
       live.look();
@@ -254,8 +242,9 @@ function pathProbe(log: Log): ReturnType<typeof openPathProbe> | undefined {
 
 /** Returns the paths without a tunnel to peers that accept it. */
 function candidatePaths(modes: PeerModes, { peers, live }: KeptNode): readonly CandidatePath[] {
-  const { gateway } = live.current;
   const paths: CandidatePath[] = [];
+  if (!modes.hasCandidates()) return paths;
+  const { gateway } = live.current;
   for (const { name, podCidrs, transport: ends } of peers.intents())
     for (const family of familiesOf(live.current)) {
       const from = gateway.addresses.find((ip) => ip.family === family);

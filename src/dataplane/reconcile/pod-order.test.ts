@@ -4,9 +4,8 @@ import { nothing } from '../desired/host-entries.ts';
 import type { PodLink } from '../desired/pod-link.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { goto, priority } from '../pipeline/flow.ts';
-import { neededByFlow } from '../targets/bridge/bridge-entry.ts';
 import { NodeState } from '../targets/node-state.ts';
-import { FakeTarget } from './testing/fake-target.ts';
+import { fakeTargets } from '../targets/testing/fake-targets.ts';
 
 const life = new AbortController();
 afterEach(() => life.abort());
@@ -19,7 +18,8 @@ class Node {
   #turn = 0;
 
   constructor() {
-    const [bridge, links] = [new FakeTarget(neededByFlow), new FakeTarget()];
+    const targets = fakeTargets();
+    const { bridge, links } = targets;
     const [applyToBridge, applyToLinks] = [bridge.apply.bind(bridge), links.apply.bind(links)];
     bridge.apply = async (plan) => {
       this.written.push({ part: 'bridge', turn: this.#turn });
@@ -30,15 +30,8 @@ class Node {
       this.written.push({ part: 'links', turn: this.#turn });
       await applyToLinks(plan);
     };
-    const others = {
-      switch: new FakeTarget(),
-      host: new FakeTarget(),
-      firewall: new FakeTarget(),
-      settings: new FakeTarget(),
-      wireguard: new FakeTarget(),
-    };
     const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-    this.state = new NodeState({ bridge, links, ...others } as never, events);
+    this.state = new NodeState(targets, events);
   }
 
   async start(): Promise<void> {

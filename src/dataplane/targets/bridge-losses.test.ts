@@ -3,10 +3,10 @@ import { nothing } from '../desired/host-entries.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { drop, priority } from '../pipeline/flow.ts';
 import { tables } from '../pipeline/tables.ts';
-import { FakeTarget } from '../reconcile/testing/fake-target.ts';
-import { type BridgeKey, type BridgeValue, neededByFlow, tableOfKey } from './bridge/bridge-entry.ts';
+import { type BridgeKey, tableOfKey } from './bridge/bridge-entry.ts';
 import { BridgeLosses } from './bridge-losses.ts';
 import { NodeState } from './node-state.ts';
+import { fakeTargets } from './testing/fake-targets.ts';
 
 let stop = new AbortController();
 beforeEach(() => void (stop = new AbortController()));
@@ -21,15 +21,9 @@ async function emptiedNode(count: number) {
   };
   const losses = new BridgeLosses({ readiness, desired: () => state.bridge.counts });
   const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const bridge = new FakeTarget<BridgeKey, BridgeValue>(neededByFlow);
-  const others = {
-    switch: new FakeTarget(),
-    host: new FakeTarget(),
-    firewall: new FakeTarget(),
-    settings: new FakeTarget(),
-    wireguard: new FakeTarget(),
-  };
-  const state = new NodeState({ bridge, links: new FakeTarget(), ...others } as never, losses.follow(silent));
+  const targets = fakeTargets();
+  const { bridge } = targets;
+  const state = new NodeState(targets, losses.follow(silent));
   const owner = (at: number): Owner => ownerOf('service', `default/s${at}`);
   state.want(ownerOf('node', 'entry'), { ...nothing, flows: [{ table: 'classify', priority: priority.normal, match: {}, steps: drop }] });
   for (let at = 0; at < count; at++)

@@ -67,7 +67,7 @@ export type PeerMode =
  * Selects how this node sends to the pods of a peer in one family. The sender decides alone: every node accepts both ways from peers that
  * announce the direct one, so two nodes need not agree.
  *
- * What is promised to be encrypted never leaves otherwise: without a key, nothing is sent unless the settings allow it.
+ * Packets that are promised to be encrypted never leave otherwise: without a key, nothing is sent unless the settings allow it.
  *
  * A peer that does not announce it may be of an earlier release, or configured for the tunnel: it would drop direct packets.
  */

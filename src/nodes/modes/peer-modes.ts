@@ -20,6 +20,8 @@ interface PeerModesOptions {
   readonly encryptionOf?: (peer: string) => PeerEncryption;
   readonly echoOf: (peer: Peer, family: Family) => PeerPathFacts['echo'];
   readonly resultOf: (peer: string, family: Family) => PeerPathFacts['echo'];
+  /** Called when a peer is gone; absent: nothing is stored about it elsewhere. */
+  readonly forgotten?: (peer: string) => void;
   /** Returns a monotonic time (ms). */
   readonly now: () => number;
   /** Returns the current date, for display. */
@@ -92,6 +94,7 @@ export class PeerModes {
 
   forget(name: string): void {
     this.#selections.delete(name);
+    this.#options.forgotten?.(name);
   }
 
   /** Returns the stored selection of a peer. */
@@ -128,6 +131,12 @@ export class PeerModes {
   isCandidate(name: string, family: Family): boolean {
     const mode = this.of(name).get(family);
     return mode !== undefined && (mode.mode === 'direct' || mode.reason === 'notVerified' || mode.reason === 'echoLost');
+  }
+
+  /** Reports whether any path is a candidate. */
+  hasCandidates(): boolean {
+    for (const [name, { modes }] of this.#selections) for (const family of modes.keys()) if (this.isCandidate(name, family)) return true;
+    return false;
   }
 
   /** Declares all peers known that are selected by now. */

@@ -3,9 +3,8 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { silentLog } from '../../base/log/log.ts';
 import type { NodeWireGuard } from '../../dataplane/compile/environment.ts';
-import { FakeTarget } from '../../dataplane/reconcile/testing/fake-target.ts';
-import { neededByFlow } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { NodeState } from '../../dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../dataplane/targets/testing/fake-targets.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import { peersFromNodes } from '../../kubernetes/resources/peer-source.ts';
@@ -20,16 +19,8 @@ const silent = { round: () => {}, failure: () => {}, refused: () => {}, drift: (
 /** Node that encrypts, with one peer and targets that accept everything. */
 function nodeWith(unencryptedPeers: NodeWireGuard['unencryptedPeers'], wireGuardKey: string | undefined) {
   const nodes = new ReplicaStore<Node>();
-  const targets = {
-    bridge: new FakeTarget(neededByFlow),
-    switch: new FakeTarget(),
-    host: new FakeTarget(),
-    firewall: new FakeTarget(),
-    settings: new FakeTarget(),
-    links: new FakeTarget(),
-    wireguard: new FakeTarget(),
-  };
-  const nodeState = new NodeState(targets as never, silent);
+  const targets = fakeTargets();
+  const nodeState = new NodeState(targets, silent);
   const clock = { now: 0 };
   const environment = () => ({ ...exampleNode, wireGuard: { device: 'antrea-wg0', port: 51820, unencryptedPeers } });
   const encryption = new Encryption({
@@ -107,7 +98,7 @@ describe('a peer of a node that encrypts', () => {
     expect(node.routes().filter((route) => !route.endsWith('blackhole') && route.startsWith('10.10.4'))).toEqual([]);
     expect(node.accepted()).toEqual([`peer/${publicKey}`]);
     node.clock.now = 2_000;
-    node.peers.checkModes();
+    await node.peers.checkModes();
     await vi.waitFor(() =>
       expect(node.routes()).toEqual(
         expect.arrayContaining(['10.10.4.0/22 antrea-wg0', '10.10.4.0/22 blackhole', 'fd00:10:0:1::/64 antrea-wg0']),

@@ -3,8 +3,8 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { silentLog } from '../../base/log/log.ts';
 import { parseIp } from '../../base/net/ip.ts';
-import { FakeTarget } from '../../dataplane/reconcile/testing/fake-target.ts';
 import { NodeState } from '../../dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../dataplane/targets/testing/fake-targets.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
 import { type Node, nodes } from '../../kubernetes/resources/node.ts';
 import { peersFromNodes } from '../../kubernetes/resources/peer-source.ts';
@@ -72,18 +72,7 @@ function nodeWith(...parts: readonly Part[]): Node {
 function setUp() {
   const replica = new ReplicaStore<Node>();
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const nodeState = new NodeState(
-    {
-      bridge: new FakeTarget(),
-      switch: new FakeTarget(),
-      host: new FakeTarget(),
-      firewall: new FakeTarget(),
-      settings: new FakeTarget(),
-      links: new FakeTarget(),
-      wireguard: new FakeTarget(),
-    },
-    events,
-  );
+  const nodeState = new NodeState(fakeTargets(), events);
   const own = [{ address: parseIp('192.168.77.1'), prefixLength: 24 }];
   const peers = new Peers({
     source: peersFromNodes(replica, 'n1'),

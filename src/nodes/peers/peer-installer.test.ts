@@ -3,10 +3,9 @@ import { exampleNode, examplePeers } from '../../../test/support/example-node.ts
 import { type Cidr, parseIp } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
-import { FakeTarget } from '../../dataplane/reconcile/testing/fake-target.ts';
-import { neededByFlow } from '../../dataplane/targets/bridge/bridge-entry.ts';
-import type { HostEntry, HostKey } from '../../dataplane/targets/host/host-entry.ts';
+import type { HostKey } from '../../dataplane/targets/host/host-entry.ts';
 import { NodeState } from '../../dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../dataplane/targets/testing/fake-targets.ts';
 import { PeerInstaller } from './peer-installer.ts';
 
 const [tunnel] = examplePeers as readonly [PeerIntent];
@@ -21,18 +20,10 @@ afterEach(() => {
 });
 
 function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined, whenFlowsApplied = () => Promise.resolve()) {
-  const [bridge, host] = [new FakeTarget(neededByFlow), new FakeTarget<HostKey, HostEntry>()];
-  const targets = {
-    bridge,
-    host,
-    switch: new FakeTarget(),
-    firewall: new FakeTarget(),
-    settings: new FakeTarget(),
-    links: new FakeTarget(),
-    wireguard: new FakeTarget(),
-  };
+  const targets = fakeTargets();
+  const { bridge, host } = targets;
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const state = new NodeState(targets as never, events);
+  const state = new NodeState(targets, events);
   const ending = new AbortController();
   running.push(ending);
   void state.run(ending.signal);

@@ -6,9 +6,8 @@ import { cidrContains, parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { Flow } from '../../dataplane/pipeline/flow.ts';
-import { FakeTarget } from '../../dataplane/reconcile/testing/fake-target.ts';
-import { neededByFlow } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { NodeState } from '../../dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../dataplane/targets/testing/fake-targets.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import { peersFromNodes } from '../../kubernetes/resources/peer-source.ts';
@@ -18,18 +17,7 @@ import { reservedRanges } from './reserved-ranges.ts';
 function setUp() {
   const nodes = new ReplicaStore<Node>();
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const datapath = new NodeState(
-    {
-      bridge: new FakeTarget(neededByFlow),
-      switch: new FakeTarget(),
-      host: new FakeTarget(),
-      firewall: new FakeTarget(),
-      settings: new FakeTarget(),
-      links: new FakeTarget(),
-      wireguard: new FakeTarget(),
-    },
-    events,
-  );
+  const datapath = new NodeState(fakeTargets(), events);
   let addresses = [
     { address: parseIp('192.168.77.1'), prefixLength: 24 },
     { address: parseIp('fd00:77::1'), prefixLength: 64 },

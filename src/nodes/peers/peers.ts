@@ -109,13 +109,17 @@ export class Peers {
     this.#announce(ranges);
   }
 
-  /** Selects the modes of all peers again after facts about them may have changed. */
-  checkModes(): void {
-    const { source, modes } = this.#options;
+  /** Selects the modes of all peers again after facts about them may have changed; each may ask the kernel for a route. */
+  async checkModes(): Promise<void> {
+    const { source, modes, turns } = this.#options;
     if (!modes) return;
     const families = this.#families();
-    const isOutdated = (peer: Peer): boolean => modes.isOutdated(peer, { transport: this.#endsOf(peer) }, families);
-    this.#refresh([...source.peers()].filter(isOutdated).map(({ name }) => name));
+    const outdated: string[] = [];
+    for (const peer of [...source.peers()]) {
+      if (modes.isOutdated(peer, { transport: this.#endsOf(peer) }, families)) outdated.push(peer.name);
+      if (turns.due) await turns.next();
+    }
+    this.#refresh(outdated);
   }
 
   /** Handles some peers again after a change that their objects do not show. */

@@ -2,7 +2,7 @@ import type { WireGuardDevice } from '../../netlink/wireguard/wireguard.ts';
 import type { WireGuardPublicKey } from '../../netlink/wireguard/wireguard-key.ts';
 
 /** Age of a handshake after which WireGuard discards its keys (ms): with packets to send, there is a new one every two minutes. */
-const staleMs = 180_000;
+export const staleHandshakeMs = 180_000;
 
 /** Peer to which packets are sent, and which does not answer. */
 export interface SilentPeer {
@@ -21,7 +21,7 @@ export class Handshakes {
     const silent = peers.flatMap(({ publicKey: key, handshakeAt, sentBytes }): readonly SilentPeer[] => {
       const isSending = sentBytes > (this.#sent.get(key) ?? sentBytes);
       const ageMs = handshakeAt === undefined ? undefined : now - handshakeAt;
-      return isSending && (ageMs === undefined || ageMs > staleMs) ? [{ key, ageMs }] : [];
+      return isSending && (ageMs === undefined || ageMs > staleHandshakeMs) ? [{ key, ageMs }] : [];
     });
     this.#sent.clear();
     for (const { publicKey, sentBytes } of peers) this.#sent.set(publicKey, sentBytes);

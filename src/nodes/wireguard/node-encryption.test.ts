@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import { silentLog } from '../../base/log/log.ts';
 import type { WireGuardEntry, WireGuardKey } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
 import { wantedDevice } from '../../dataplane/targets/wireguard/wireguard-entry.ts';
@@ -19,11 +20,15 @@ interface Before {
   readonly keys?: NodeKeys;
   readonly device?: boolean;
   readonly unencryptedPeers?: 'drop' | 'allow';
+  /** Number of writes of the key file, and of the table against cleartext, that fail first. */
+  readonly failures?: { readonly writes?: number; readonly tables?: number };
 }
 
 /** Node with a clock that the test moves, an API server that accepts every annotation, and a device that accepts every change. */
-async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'drop' }: Before) {
+async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'drop', failures = {} }: Before) {
   const inDevice: WireGuardPeer[] = [];
+  let failedWrites = 0;
+  let refusedTables = failures.tables ?? 0;
   let stored = keys;
   let time = 1_000_000;
   let annotations: Record<string, string> = {};
@@ -37,6 +42,10 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
       exists: () => stored !== undefined,
       open: async () => (stored ??= { current }),
       write: async (next) => {
+        if (failedWrites < (failures.writes ?? 0)) {
+          failedWrites++;
+          throw new SeineError('UNAVAILABLE', 'no space left on device');
+        }
         order.push(`file ${next.current.publicKey === current.publicKey ? 'old' : 'new'}`);
         stored = next;
       },
@@ -64,6 +73,10 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
     now: () => time,
   });
   const done = () => Promise.resolve();
+  const acceptTable = async (): Promise<void> => {
+    order.push('table');
+    if (refusedTables-- > 0) throw new SeineError('REFUSED', 'no such file');
+  };
   const calls = { modesChanged: vi.fn(), keysChanged: vi.fn(), ended: vi.fn() };
   encryption.use({
     nodeState: {
@@ -74,7 +87,7 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
         for (const [key, value] of entries) wanted.set(key, value);
         return 0;
       },
-      reconcilers: { firewall: { realizedFor: async () => void order.push('table') }, wireguard: { realizedFor: done } },
+      reconcilers: { firewall: { realizedFor: acceptTable }, wireguard: { realizedFor: done } },
       firewall: { revision: 0 },
       wireguard: { revision: 0 },
     } as never,
@@ -95,6 +108,7 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
     inDevice,
     annotations: () => annotations,
     stored: () => stored,
+    failedWrites: () => failedWrites,
     device: () => wanted.get('device'),
     advance: (ms: number) => {
       time += ms;
@@ -159,6 +173,30 @@ describe('encryption of a node', () => {
     await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: next?.key.publicKey }));
     expect(node.stored()).toEqual({ current: next?.key });
     expect(node.device()).toMatchObject({ publicKey: next?.key.publicKey });
+    await node.end();
+  });
+
+  it('announces nothing while the node refuses the table against cleartext, and tries again', async () => {
+    const node = await nodeWith({ isEnabled: true, failures: { tables: 2 } });
+    await vi.waitFor(() => expect(node.order).toEqual(['table']));
+    expect([node.device(), node.annotations()]).toEqual([undefined, {}]);
+    node.encryption.check();
+    await vi.waitFor(() => expect(node.order).toEqual(['table', 'table']));
+    expect([node.device(), node.annotations()]).toEqual([undefined, {}]);
+    node.encryption.check();
+    await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: current.publicKey }));
+    await node.end();
+  });
+
+  it('keeps its key while the new one cannot be stored, and changes it later', async () => {
+    const next = { key: WireGuardPrivateKey.generate(), at: 1_000_000 };
+    const node = await nodeWith({ isEnabled: true, keys: { current, next }, device: true, failures: { writes: 1 } });
+    await vi.waitFor(() => expect(node.annotations()[wireGuardNextKeyAnnotation]).toBe(nextKeyText(next)));
+    node.advance(200);
+    await vi.waitFor(() => expect(node.failedWrites()).toBe(1));
+    expect(node.encryption.publicKey).toBe(current.publicKey);
+    node.encryption.check();
+    await vi.waitFor(() => expect(node.encryption.publicKey).toBe(next.key.publicKey));
     await node.end();
   });
 

@@ -147,23 +147,27 @@ export class NodeEncryption {
 
   /** Keeps device and announcement until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { annotations, nodeState } = this.#part;
+    const { annotations } = this.#part;
     if (this.#state === 'off') return this.#announceNothing();
     const end = annotations.subscribe(() => this.#bell.ring());
     try {
       // No packet may leave around the device once there is one.
-      if (this.#state === 'on') await nodeState.reconcilers.firewall.realizedFor(clearOwner, nodeState.firewall.revision, signal);
+      while (this.#state === 'on' && !(await this.#isTableReady(signal))) await this.#wait(REFUSED_RETRY_MS, signal);
       while (!signal.aborted && this.#isActive()) {
-        const waitMs = await this.#step(signal);
-        const timer = waitMs === undefined ? undefined : setTimeout(() => this.#bell.ring(), Math.ceil(waitMs) + 1);
-        await this.#bell.wait(signal);
-        clearTimeout(timer);
+        await this.#wait(await this.#step(signal), signal);
       }
     } catch (thrown) {
       if (!signal.aborted) throw thrown;
     } finally {
       end();
     }
+  }
+
+  /** Waits for an event, or at most for a time (ms). */
+  async #wait(waitMs: number | undefined, signal: AbortSignal): Promise<void> {
+    const timer = waitMs === undefined ? undefined : setTimeout(() => this.#bell.ring(), Math.ceil(waitMs) + 1);
+    await this.#bell.wait(signal);
+    clearTimeout(timer);
   }
 
   /** Sets what is desired now. @returns the time until the next step (ms); undefined: none without an event */
@@ -199,17 +203,31 @@ export class NodeEncryption {
     annotations.want(wireGuardNextKeyAnnotation, next && nextKeyText(next));
   }
 
-  /** Waits for the device. @returns false if the node refuses it */
-  async #isDeviceReady(signal: AbortSignal): Promise<boolean> {
-    const { nodeState, log } = this.#part;
+  #isTableReady(signal: AbortSignal): Promise<boolean> {
+    const { reconcilers, firewall } = this.#part.nodeState;
+    return this.#succeeds('table against cleartext', 'cannot be set up', () =>
+      reconcilers.firewall.realizedFor(clearOwner, firewall.revision, signal),
+    );
+  }
+
+  #isDeviceReady(signal: AbortSignal): Promise<boolean> {
+    const { reconcilers, wireguard } = this.#part.nodeState;
+    return this.#succeeds('WireGuard device', 'cannot be set up', () =>
+      reconcilers.wireguard.realizedFor(deviceOwner, wireguard.revision, signal),
+    );
+  }
+
+  /** Awaits a step that the node may refuse, or not be able to do now. @returns false after such a failure, which is logged */
+  async #succeeds(what: string, failure: string, step: () => Promise<void>): Promise<boolean> {
+    const { log } = this.#part;
     try {
-      await nodeState.reconcilers.wireguard.realizedFor(deviceOwner, nodeState.wireguard.revision, signal);
-      log.working('WireGuard device');
+      await step();
+      log.working(what);
       return true;
     } catch (thrown) {
-      const error = SeineError.from(thrown, 'WireGuard device');
-      if (error.code !== 'REFUSED') throw error;
-      log.failing('WireGuard device', 'the WireGuard device cannot be set up', { cause: error.message });
+      const error = SeineError.from(thrown, what);
+      if (error.code !== 'REFUSED' && error.code !== 'UNAVAILABLE') throw error;
+      log.failing(what, `the ${what} ${failure}`, { cause: error.message });
       return false;
     }
   }
@@ -254,7 +272,7 @@ export class NodeEncryption {
     const step = rotationStep(this.#keys, isAnnounced, now());
     if (step.do === 'wait') return step.until - now();
     if (step.do !== 'change') return undefined;
-    await file.write(step.keys);
+    if (!(await this.#succeeds('WireGuard key file', 'cannot be written', () => file.write(step.keys)))) return REFUSED_RETRY_MS;
     this.#keys = step.keys;
     this.#part.log.info('the WireGuard key of this node has changed', { publicKey: step.keys.current.publicKey });
     return undefined;

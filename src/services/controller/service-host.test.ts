@@ -2,26 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
-import { FakeTarget } from '../../dataplane/reconcile/testing/fake-target.ts';
-import { neededByFlow } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { NodeState } from '../../dataplane/targets/node-state.ts';
+import { fakeTargets } from '../../dataplane/targets/testing/fake-targets.ts';
 import type { ServiceIntent } from '../compile/service-intent.ts';
 import { ServiceHost } from './service-host.ts';
 
 function setUp() {
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const datapath = new NodeState(
-    {
-      bridge: new FakeTarget(neededByFlow),
-      switch: new FakeTarget(),
-      host: new FakeTarget(),
-      firewall: new FakeTarget(),
-      settings: new FakeTarget(),
-      links: new FakeTarget(),
-      wireguard: new FakeTarget(),
-    },
-    events,
-  );
+  const datapath = new NodeState(fakeTargets(), events);
   const state = { proxyAll: true, addresses: [parseIp('192.0.2.1')] };
   const host = new ServiceHost({
     nodeState: datapath,

@@ -1,9 +1,7 @@
 import type { WireGuardPeer } from '../../../netlink/wireguard/wireguard.ts';
+import { staleHandshakeMs } from '../../../nodes/wireguard/handshakes.ts';
 import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts';
 import type { Sample } from './exporter.ts';
-
-/** Age of a handshake after which WireGuard discards its keys (ms). */
-const staleMs = 180_000;
 
 /** Samples of the node's WireGuard device; none while it has no peers. */
 export async function wireGuardSamples(reader: Pick<WireGuardReader, 'peers' | 'bytes'>, now: number, signal: AbortSignal) {
@@ -23,7 +21,7 @@ export async function wireGuardSamples(reader: Pick<WireGuardReader, 'peers' | '
 function countsOf(peers: readonly WireGuardPeer[], now: number): readonly Sample[] {
   const stateOf = ({ handshakeAt }: WireGuardPeer): string => {
     if (handshakeAt === undefined) return 'none';
-    return now - handshakeAt > staleMs ? 'stale' : 'recent';
+    return now - handshakeAt > staleHandshakeMs ? 'stale' : 'recent';
   };
   const states = peers.map(stateOf);
   return ['recent', 'stale', 'none'].map((handshake): Sample => [{ handshake }, states.filter((state) => state === handshake).length]);

@@ -10,22 +10,15 @@ import { compilePod } from '../../../dataplane/compile/compile-pod.ts';
 import { nothing } from '../../../dataplane/desired/host-entries.ts';
 import { cookieOf, learnedCookie, type Owner, ownerOf } from '../../../dataplane/pipeline/cookie.ts';
 import { tableName } from '../../../dataplane/pipeline/tables.ts';
-import { FakeTarget } from '../../../dataplane/reconcile/testing/fake-target.ts';
 import {
   type BridgeKey,
   type BridgeValue,
   describeFlowEntry,
   isFlowKey,
   isGroupKey,
-  neededByFlow,
 } from '../../../dataplane/targets/bridge/bridge-entry.ts';
-import type { FirewallKey } from '../../../dataplane/targets/host/firewall-target.ts';
-import type { HostEntry, HostKey } from '../../../dataplane/targets/host/host-entry.ts';
-import type { SettingKey } from '../../../dataplane/targets/host/setting-key.ts';
-import type { LinkEntry, LinkKey } from '../../../dataplane/targets/links/link-entry.ts';
 import { NodeState } from '../../../dataplane/targets/node-state.ts';
-import type { SwitchEntry, SwitchKey } from '../../../dataplane/targets/switch/switch-entry.ts';
-import type { WireGuardEntry, WireGuardKey } from '../../../dataplane/targets/wireguard/wireguard-entry.ts';
+import { fakeTargets } from '../../../dataplane/targets/testing/fake-targets.ts';
 import type { EndpointSlice } from '../../../kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../../kubernetes/resources/service.ts';
 import { compileService } from '../../../services/compile/compile-service.ts';
@@ -68,28 +61,12 @@ const intent: ServiceIntent = {
   objections: [],
 };
 
-let targets: {
-  bridge: FakeTarget<BridgeKey, BridgeValue>;
-  switch: FakeTarget<SwitchKey, SwitchEntry>;
-  host: FakeTarget<HostKey, HostEntry>;
-  firewall: FakeTarget<FirewallKey, string>;
-  settings: FakeTarget<SettingKey, string>;
-  links: FakeTarget<LinkKey, LinkEntry>;
-  wireguard: FakeTarget<WireGuardKey, WireGuardEntry>;
-};
+let targets: ReturnType<typeof fakeTargets>;
 let datapath: NodeState;
 
 /** Node in sync with its desired state. */
 beforeEach(async () => {
-  targets = {
-    bridge: new FakeTarget(neededByFlow),
-    switch: new FakeTarget(),
-    host: new FakeTarget(),
-    firewall: new FakeTarget(),
-    settings: new FakeTarget(),
-    links: new FakeTarget(),
-    wireguard: new FakeTarget(),
-  };
+  targets = fakeTargets();
   datapath = new NodeState(targets, silent);
   datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));
   datapath.want(service, compileService(intent, { owner: service, groupId: () => 7 }));
