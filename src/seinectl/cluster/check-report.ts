@@ -2,10 +2,10 @@ import * as z from 'zod';
 import { remedyOf } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { safeLine } from '../escape.ts';
+import type { Answers, NodeAnswer } from '../fleet/answers.ts';
+import { grouped, nodesText } from '../fleet/grouped.ts';
 import type { Room, TableColumn } from '../table.ts';
-import type { Answers, NodeAnswer } from './answers.ts';
 import { groupTable } from './group-table.ts';
-import { grouped, nodesText } from './grouped.ts';
 
 /** Findings of one node. */
 export interface NodeFindings {

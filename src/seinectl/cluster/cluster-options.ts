@@ -4,13 +4,13 @@ import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { findAgents } from '../fleet/agents.ts';
+import { type Answers, answersJson, answersOf, gapLines, headline, isComplete } from '../fleet/answers.ts';
+import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
+import { askAgents } from '../fleet/query-agent.ts';
 import { type OutputForm, print } from '../output.ts';
 import type { Room } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
-import { findAgents } from './agents.ts';
-import { type Answers, answersJson, answersOf, gapLines, headline, isComplete } from './answers.ts';
-import { type ProcessVariables, usersAccess } from './kubeconfig.ts';
-import { askAgents } from './query-agent.ts';
 import { check, type FleetQuestion, policy, rotation, status, versions } from './questions.ts';
 
 export interface ClusterOptions {

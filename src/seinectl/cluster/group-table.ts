@@ -1,6 +1,6 @@
+import type { NodeAnswer } from '../fleet/answers.ts';
+import { grouped } from '../fleet/grouped.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
-import type { NodeAnswer } from './answers.ts';
-import { grouped } from './grouped.ts';
 
 /** Prints a line for each group of nodes, or for each node if there is room. @param groupOf common values of the nodes of a group */
 export function groupTable<T>(

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { formerVerdict } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import type { NodeAnswer } from '../fleet/answers.ts';
 
 /** Part of an agent's status that is kept: thousands of whole ones would take hundreds of megabytes. */
 export interface NodeSummary {
@@ -23,6 +24,8 @@ export interface NodeSummary {
   readonly dataPath: string;
   readonly policy: PolicySummary;
 }
+
+export type SummarisedNode = NodeAnswer<NodeSummary>;
 
 interface SummaryProblem {
   readonly kind: string;

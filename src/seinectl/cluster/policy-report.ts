@@ -1,9 +1,9 @@
 import { safeLine } from '../escape.ts';
+import type { Answers } from '../fleet/answers.ts';
+import { nodesText } from '../fleet/grouped.ts';
 import type { Room, TableColumn } from '../table.ts';
-import type { Answers, SummarisedNode } from './answers.ts';
 import { groupTable } from './group-table.ts';
-import { nodesText } from './grouped.ts';
-import type { NodeSummary, PolicySummary } from './node-summary.ts';
+import type { NodeSummary, PolicySummary, SummarisedNode } from './node-summary.ts';
 
 const sum = (rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string =>
   String(rows.reduce((total, { answer }) => total + of(answer.policy), 0));

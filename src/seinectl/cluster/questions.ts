@@ -1,6 +1,6 @@
 import type { RotationAnswer } from '../../api/wireguard.ts';
+import type { Answers } from '../fleet/answers.ts';
 import type { Room } from '../table.ts';
-import type { Answers } from './answers.ts';
 import { badFindings, checkTable, findingsOf, type NodeFindings } from './check-report.ts';
 import { type NodeSummary, summaryOf } from './node-summary.ts';
 import { policyDeviations, policyTable } from './policy-report.ts';

@@ -1,7 +1,7 @@
 import type { RotationAnswer } from '../../api/wireguard.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Answers, NodeAnswer } from '../fleet/answers.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
-import type { Answers, NodeAnswer } from './answers.ts';
 
 const columns: readonly TableColumn<NodeAnswer<RotationAnswer>>[] = [
   { title: 'NODE', of: ({ pod }) => pod.node },

@@ -1,10 +1,10 @@
 import { safeLine } from '../escape.ts';
+import type { Answers } from '../fleet/answers.ts';
+import { grouped, nodesText } from '../fleet/grouped.ts';
 import type { Room, TableColumn } from '../table.ts';
 import { tableLines } from '../table.ts';
 import { duration } from '../words.ts';
-import type { Answers, SummarisedNode } from './answers.ts';
-import { grouped, nodesText } from './grouped.ts';
-import type { NodeSummary } from './node-summary.ts';
+import type { NodeSummary, SummarisedNode } from './node-summary.ts';
 
 /** Nodes with the same pool, versions and modes: a line of the table. */
 interface StatusGroup {

@@ -1,7 +1,7 @@
+import type { Answers } from '../fleet/answers.ts';
+import { grouped } from '../fleet/grouped.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
-import type { Answers, SummarisedNode } from './answers.ts';
-import { grouped } from './grouped.ts';
-import type { NodeSummary } from './node-summary.ts';
+import type { NodeSummary, SummarisedNode } from './node-summary.ts';
 
 const columns: readonly TableColumn<{ readonly first: SummarisedNode; readonly rows: readonly SummarisedNode[] }>[] = [
   { title: 'POOL', of: ({ first }) => first.pod.pool },

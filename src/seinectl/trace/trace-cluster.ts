@@ -21,10 +21,10 @@ import type {
   NodeObject,
   PodObject,
 } from '../../policy/verify/reference/objects.ts';
-import { type AgentPod, findAgents } from '../cluster/agents.ts';
-import { type ProcessVariables, usersAccess } from '../cluster/kubeconfig.ts';
-import { askAgents } from '../cluster/query-agent.ts';
 import { safeText } from '../escape.ts';
+import { type AgentPod, findAgents } from '../fleet/agents.ts';
+import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
+import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholePath, type WholeTrace } from './whole-trace.ts';

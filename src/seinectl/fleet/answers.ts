@@ -3,15 +3,12 @@ import type { Room } from '../table.ts';
 import { count } from '../words.ts';
 import type { AgentPod, Fleet } from './agents.ts';
 import { grouped, nodesText } from './grouped.ts';
-import type { NodeSummary } from './node-summary.ts';
 import type { AgentReply } from './query-agent.ts';
 
 export interface NodeAnswer<T> {
   readonly pod: AgentPod;
   readonly answer: T;
 }
-
-export type SummarisedNode = NodeAnswer<NodeSummary>;
 
 /** Answers, agents without an answer, and nodes about which nothing can be known. */
 export interface Answers<T> {
