@@ -96,7 +96,8 @@ function balanceText({ hop, after, before, names }: HopView): string {
   const owner = hop.flow && names.owner(hop.flow.cookie);
   const [, service = ''] = /^service\/([^:]+)/.exec(owner ?? '') ?? [];
   const name = service === '' ? 'a Service' : `Service ${service}`;
-  if (!hop.actions.some(({ kind }) => kind === 'group')) return `is for ${name}, which has no endpoint for this client`;
+  // One endpoint is translated to at once, several are a group, and without any the packet is refused.
+  if (!hop.actions.some(({ kind }) => kind === 'group' || kind === 'ct')) return `is for ${name}, which has no endpoint for this client`;
   const endpoint = endpointText(after, before);
   return `is for ${name}; of its endpoints this path has ${endpoint}`;
 }

@@ -114,7 +114,7 @@ describe('status', () => {
     expect(code).toBe(0);
     expect(out).toMatch(/API server, Node +synced/);
     expect(out).toMatch(/API server, Service +not confirmed/);
-    expect(out).toMatch(/API server, Pod +failing/);
+    expect(out).toMatch(/API server, Pod \(of this node\) +failing/);
   });
 
   it("reports the agent's problems, with remedies, and the age of the answer", async () => {

@@ -1,5 +1,6 @@
 import { healthChecksOf } from '../../api/former-names.ts';
 import type { SuspensionView } from '../../api/policy.ts';
+import { sourceName } from '../../api/source-name.ts';
 import type { AgentStatus, ConnectionStatus, NetworkPolicyStatus, PartStatus, PoolStatus, SourceStatus } from '../../api/status.ts';
 import { safeLine } from '../escape.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
@@ -165,5 +166,10 @@ function connectionRow({ name, up, connects, counters }: ConnectionStatus): Stat
 function sourceRow(source: SourceStatus): StatusRow {
   const { kind, objects } = source;
   const state = sourceReliance(source);
-  return { name: `API server, ${kind}`, state: sourceWords[state] ?? state, good: state === 'in step', more: count(objects, 'object') };
+  return {
+    name: `API server, ${sourceName(kind)}`,
+    state: sourceWords[state] ?? state,
+    good: state === 'in step',
+    more: count(objects, 'object'),
+  };
 }

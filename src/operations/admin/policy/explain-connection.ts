@@ -150,15 +150,15 @@ function changeOf(
 ): string {
   const [namespace] = pod.split('/', 1);
   const type = direction === 'ingress' ? 'Ingress' : 'Egress';
-  if (why === 'itself' || why === 'own node') return 'Nothing: no policy applies to this';
-  if (why === 'suspended') return 'The end of the suspension: run `seinectl policy explain` again after it';
-  if (why === 'closed') return `Its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
+  if (why === 'itself' || why === 'own node') return 'nothing: no policy applies to this';
+  if (why === 'suspended') return 'the end of the suspension: run `seinectl policy explain` again after it';
+  if (why === 'closed') return `its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
   if (why === 'not isolated')
-    return `A policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;
+    return `a policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;
   if (why === 'a cluster rule denies it') return `${by.join(', ')} would have to go, or a cluster rule before it would have to accept it`;
   if (verdict === 'allow') return `${by.join(', ')} would have to go, with every other rule that allows the same`;
   const where = `${direction === 'ingress' ? 'from' : 'to'} that matches ${peer}${ports.startsWith('any') ? '' : ` and ports with ${ports}`}`;
-  return `A rule in spec.${direction} of ${by.join(' or ')}, or of another policy that selects ${pod}, with ${where}`;
+  return `a rule in spec.${direction} of ${by.join(' or ')}, or of another policy that selects ${pod}, with ${where}`;
 }
 
 /** Combines the verdicts of both ends for one pair of addresses: both have to allow it. */

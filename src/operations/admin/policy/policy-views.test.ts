@@ -352,7 +352,7 @@ describe('a connection', () => {
         why: 'no rule allows it',
         by: ['shop/db'],
         change:
-          'A rule in spec.ingress of shop/db, or of another policy that selects shop/db, with from that matches shop/far and ports with TCP 80',
+          'a rule in spec.ingress of shop/db, or of another policy that selects shop/db, with from that matches shop/far and ports with TCP 80',
       },
     ]);
     expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: run this there as well']);
@@ -384,7 +384,7 @@ describe('a connection', () => {
     expect(explainConnection(node, { from: address('192.168.77.1'), to: closedDb }).ends).toMatchObject([{ why: 'own node' }]);
     expect(explainConnection(node, { from: address('192.0.2.7'), to: closedDb })).toMatchObject({
       verdict: 'deny',
-      ends: [{ why: 'closed', change: 'Its policies have to become known (policies are not known yet)' }],
+      ends: [{ why: 'closed', change: 'its policies have to become known (policies are not known yet)' }],
     });
   });
 

@@ -1,4 +1,5 @@
 import type { FoundProblem } from '../../../api/problem.ts';
+import { sourceName } from '../../../api/source-name.ts';
 import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatus } from '../../../api/status.ts';
 import { withoutCode } from '../../../base/errors/seine-error.ts';
 import { policyProblems } from './policy-facts.ts';
@@ -66,7 +67,7 @@ function ofSource({ kind, state = 'in step', held, failures, invalid, objects, l
   const said = words[state];
   const cause = lastError ? `: ${withoutCode(lastError.message)}` : '';
   return [
-    ...(said === undefined ? [] : [{ kind: 'source', about: kind, message: `${kind}: ${said}${cause}` } as const]),
+    ...(said === undefined ? [] : [{ kind: 'source', about: kind, message: `${sourceName(kind)}: ${said}${cause}` } as const]),
     ...invalid.map(
       ({ name, message }) =>
         ({ kind: 'source.object', about: `${kind} ${name}`, message: `${kind} ${name} is invalid: ${withoutCode(message)}` }) as const,

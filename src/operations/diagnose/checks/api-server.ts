@@ -1,4 +1,5 @@
 import type { Finding } from '../../../api/check.ts';
+import { sourceName } from '../../../api/source-name.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { KubeHttp } from '../../../kubernetes/client/http-client.ts';
 import type { ReflectorStatus, SourceState } from '../../../kubernetes/client/reflector/reflector-report.ts';
@@ -71,7 +72,7 @@ export function assessSources(
   const findings = statuses.flatMap((source) => assessSource(source) ?? []);
   return findings.length > 0
     ? findings
-    : [fine('api.sources', `${statuses.map(({ kind, objects }) => `${objects} ${kind}`).join(', ')}: followed`)];
+    : [fine('api.sources', `${statuses.map(({ kind, objects }) => `${objects} ${sourceName(kind)}`).join(', ')}: followed`)];
 }
 
 function assessSource({
@@ -84,11 +85,15 @@ function assessSource({
   if (state === 'in step') return undefined;
   if (state === 'held')
     return trouble('api.sources', 'warning', {
-      what: `${kind}: a list lacks ${held?.missing} of ${held?.known} objects; nothing is removed until a second list agrees`,
+      what: `${sourceName(kind)}: a list lacks ${held?.missing} of ${held?.known} objects; nothing is removed until a second list agrees`,
       effect: 'none yet; if the API server lost data, the lost objects are still served',
       remedy: 'kubectl get nodes,services -A',
     });
-  return trouble('api.sources', 'problem', { what: `${kind}: ${lostWords(state, failures, objects)}`, effect, remedy: 'seinectl status' });
+  return trouble('api.sources', 'problem', {
+    what: `${sourceName(kind)}: ${lostWords(state, failures, objects)}`,
+    effect,
+    remedy: 'seinectl status',
+  });
 }
 
 function lostWords(state: Exclude<SourceState, 'in step' | 'held'>, failures: number, objects: number): string {
