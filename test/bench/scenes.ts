@@ -1,6 +1,7 @@
 import { agentRowNames, agentRows, busyMemory, joinRow, restingMemory, untilSettled } from './agent-rows.ts';
 import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
+import { clusterPolicyRowNames, clusterPolicyRows } from './cluster-policy-rows.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
 import { fleetRowNames, fleetRows } from './fleet-rows.ts';
 import { largeObjectRowNames, largeObjects } from './large-object-rows.ts';
@@ -51,6 +52,7 @@ export const scenes: readonly Scene[] = [
   { rows: policyRowNames, measure: policyRows },
   { rows: policyVerifyRowNames, measure: policyVerifyRows },
   { rows: policyLabRowNames, measure: policyLabRows },
+  { rows: clusterPolicyRowNames, measure: clusterPolicyRows },
   { rows: policyNetworksRowNames, measure: policyNetworksRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
   { rows: fleetRowNames, measure: fleetRows },
