@@ -1,7 +1,7 @@
 /**
  * Builds the CNI plugin: `dist/bin/seine`, a static native program, and `dist/bin/seine-node.mjs`, the same for Node.
  *
- * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c, probe.c and the engine. The engine's
+ * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c, probe.c, join.c and the engine. The engine's
  * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node. Does
  * nothing if no input has changed since the last time. Runs on any Node from 18 on.
  *
@@ -33,7 +33,7 @@ const hostFlags = [
   '-D_FORTIFY_SOURCE=2',
 ];
 const engineSources = ['quickjs.c', 'libregexp.c', 'libunicode.c', 'cutils.c'];
-const programSources = ['host.c', 'probe.c'].map((name) => join(root, 'src/cni-shim', name));
+const programSources = ['host.c', 'probe.c', 'join.c'].map((name) => join(root, 'src/cni-shim', name));
 const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
 /**

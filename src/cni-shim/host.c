@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "join.h"
 #include "memory.h"
 #include "probe.h"
 #include "quickjs.h"
@@ -364,6 +365,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--version") == 0) return puts("seine " SEINE_VERSION) == EOF;
   if (argc > 1 && strcmp(argv[1], "--probe") == 0) return probe_agent(argc - 2, argv + 2);
   signal(SIGPIPE, SIG_IGN);
+  if (argc > 1 && strcmp(argv[1], "--join") == 0) return join_agent(argc - 2, argv + 2);
   JSRuntime *runtime = JS_NewRuntime2(&engine_memory, NULL);
   JSContext *ctx = runtime ? JS_NewContextRaw(runtime) : NULL;
   if (!ctx) return 1;

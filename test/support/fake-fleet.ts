@@ -1,6 +1,7 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AgentStatus } from '../../src/api/status.ts';
 
@@ -10,10 +11,12 @@ export interface FakeAgent {
   readonly pool?: string;
   /** True if the node has no agent pod. */
   readonly absent?: boolean;
+  /** True for an image without the exec relay: the plugin of releases up to 0.26 answers with an error of CNI. */
+  readonly isOld?: boolean;
   /** Reason why its container waits. */
   readonly waiting?: string;
   /**
-   * `answer` is seinectl's output, with its exit code; `silent` never answers; `cut` breaks off in the middle; `refused` is the API
+   * `answer` is the agent's answer and seinectl's output, with its exit code; `silent` never answers; `cut` breaks off in the middle; `refused` is the API
    * server's
    * 403; `no program` is an image without seinectl; `exit` prints nothing but a message.
    */
@@ -45,6 +48,9 @@ export class FakeFleet {
   readonly #exec = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
   /** Executed commands, and the maximum number of concurrent ones. */
   readonly commands: string[][] = [];
+  /** Paths that relays requested. */
+  readonly requests: string[] = [];
+  readonly #agents = http.createServer((request, response) => this.#relayed(request, response));
   atATime = 0;
   #running = 0;
 
@@ -60,6 +66,11 @@ export class FakeFleet {
   async listen(): Promise<number> {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Ends all execs, as an API server may at any time. */
+  endExecs(): void {
+    for (const client of this.#exec.clients) client.terminate();
   }
 
   async close(): Promise<void> {
@@ -103,12 +114,51 @@ export class FakeFleet {
     this.#running++;
     this.atATime = Math.max(this.atATime, this.#running);
     this.#exec.handleUpgrade(request, socket, head, (client) => {
+      client.pause();
       setTimeout(() => {
         this.#running--;
-        answerOn(client, agent);
+        client.resume();
+        if (url.searchParams.getAll('command')[1] === '--join') this.#join(client, agent);
+        else answerOn(client, agent);
       }, this.#options.delayMs ?? 0);
     });
   }
+
+  /** The exec relay: HTTP over the streams of the exec. */
+  #join(client: WebSocket, agent: FakeAgent): void {
+    const send = (channel: number, text: string): void => client.send(Buffer.concat([Buffer.of(channel), Buffer.from(text)]));
+    if (agent.isOld) {
+      send(CHANNEL.stdout, '{"cniVersion":"1.1.0","code":4,"msg":"CNI_COMMAND is not set"}');
+      send(CHANNEL.status, exitStatus(1));
+      client.close(1000);
+    } else if (agent.reply === 'exit') {
+      send(CHANNEL.stderr, 'seine: the agent at /run/seine/agent.sock: No such file or directory\n');
+      send(CHANNEL.status, exitStatus(1));
+      client.close(1000);
+    } else if (agent.reply === 'cut' || agent.reply === 'no program') answerOn(client, agent);
+    else this.#agents.emit('connection', Object.assign(relayStream(client), { agent }));
+  }
+
+  #relayed(request: IncomingMessage, response: ServerResponse): void {
+    this.requests.push(request.url ?? '');
+    const { reply } = (request.socket as unknown as { readonly agent: FakeAgent }).agent; // set in `#join`
+    if (typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(reply.answer);
+  }
+}
+
+/** Standard streams of the program, seen from it. */
+function relayStream(client: WebSocket): Duplex {
+  const stream = new Duplex({
+    read: () => undefined,
+    write: (chunk: Buffer, _encoding, written) => client.send(Buffer.concat([Buffer.of(CHANNEL.stdout), chunk]), written),
+    destroy: (error, destroyed) => {
+      client.terminate();
+      destroyed(error);
+    },
+  });
+  client.on('message', (data) => stream.push((data as Buffer).subarray(1)));
+  client.on('close', () => stream.push(null));
+  return Object.assign(stream, { setTimeout: () => stream, setNoDelay: () => stream });
 }
 
 function answerOn(client: WebSocket, { reply }: FakeAgent): void {

@@ -5,6 +5,8 @@ interface ConnectionLimitOptions {
   readonly most: number;
   /** Time for which a connection may have no complete request, from its start or from its last reply (ms). */
   readonly requestMs?: number;
+  /** The same from the last reply, if that may be longer (ms). */
+  readonly keptMs?: number;
   /** Total time for which a reply may wait for a client that does not read it (ms). */
   readonly answerMs?: number;
 }
@@ -22,8 +24,9 @@ type RequestState = () => 'agent' | 'client';
 interface OpenConnection {
   /** Requests that were received completely and whose replies the client has not read completely. */
   readonly requests: Set<RequestState>;
-  /** Time without a complete request (ms). */
+  /** Time without a complete request (ms), and its maximum. */
   idleMs: number;
+  idleMaxMs: number;
   /** Time for which the present reply has waited for the client (ms). */
   unreadMs: number;
 }
@@ -38,14 +41,16 @@ interface OpenConnection {
 export class ConnectionLimit {
   readonly #most: number;
   readonly #requestMs: number;
+  readonly #keptMs: number;
   readonly #answerMs: number;
   /** Connections, the oldest first. */
   readonly #open = new Map<Socket, OpenConnection>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ most, requestMs = REQUEST_MS, answerMs = ANSWER_MS }: ConnectionLimitOptions) {
+  constructor({ most, requestMs = REQUEST_MS, keptMs = requestMs, answerMs = ANSWER_MS }: ConnectionLimitOptions) {
     this.#most = most;
     this.#requestMs = requestMs;
+    this.#keptMs = keptMs;
     this.#answerMs = answerMs;
   }
 
@@ -59,7 +64,7 @@ export class ConnectionLimit {
       socket.destroy();
       return false;
     }
-    this.#open.set(socket, { requests: new Set(), idleMs: 0, unreadMs: 0 });
+    this.#open.set(socket, { requests: new Set(), idleMs: 0, idleMaxMs: this.#requestMs, unreadMs: 0 });
     socket.once('close', () => this.#forget(socket));
     const checkMs = Math.max(10, this.#requestMs / 6);
     this.#timer ??= setInterval(() => this.#check(checkMs), checkMs).unref();
@@ -73,6 +78,7 @@ export class ConnectionLimit {
     return () => {
       if (!connection?.requests.delete(state)) return;
       connection.idleMs = 0;
+      connection.idleMaxMs = this.#keptMs;
       connection.unreadMs = 0;
     };
   }
@@ -108,7 +114,7 @@ export class ConnectionLimit {
     for (const [socket, connection] of this.#open) {
       if (connection.requests.size === 0) connection.idleMs += elapsedMs;
       else if (waitsForClient(connection)) connection.unreadMs += elapsedMs;
-      if (connection.idleMs >= this.#requestMs || connection.unreadMs >= this.#answerMs) this.#close(socket);
+      if (connection.idleMs >= connection.idleMaxMs || connection.unreadMs >= this.#answerMs) this.#close(socket);
     }
   }
 

@@ -2,9 +2,10 @@ import { type ClientRequest, type IncomingMessage, Agent as PlainAgent } from 'n
 import { Agent } from 'node:https';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type RawData, WebSocket } from 'ws';
-import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { KubeAccess, KubeCredentials } from './config.ts';
+import { execChannels, execProtocols, exitCodeIn } from './exec-status.ts';
+import { ExecStream } from './exec-stream.ts';
 import { refusal, segment } from './http-client.ts';
 
 interface PodExecRequest {
@@ -21,19 +22,7 @@ interface PodExecResult {
   readonly exitCode: number;
 }
 
-/** Subprotocols, newest first; the server chooses the first that it knows. In both, the first byte of a message names a channel. */
-const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
-const channels = { stdout: 1, stderr: 2, status: 3 } as const;
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
-
-/** Last message of the error channel: a `metav1.Status`, with the exit code among its causes if the program ran. */
-const statusSchema = z.object({
-  status: z.string(),
-  message: z.string().catch(''),
-  details: z
-    .object({ causes: z.array(z.object({ reason: z.string().catch(''), message: z.string().catch('') })).catch([]) })
-    .catch({ causes: [] }),
-});
 
 /**
  * Runs programs in containers through the API server, with the caller's own rights: `create` and `get` of `pods/exec`.
@@ -60,18 +49,8 @@ export class PodExec {
    * have run), `PROTOCOL` for more than 16 MiB, `CANCELLED` when the signal aborted
    */
   async run(request: PodExecRequest, signal: AbortSignal): Promise<PodExecResult> {
-    const { headers, tls } = await this.#access.credentials();
-    signal.throwIfAborted();
-    const url = urlOf(this.#access.server, request);
-    const agent = this.#agent;
-    const socket = new WebSocket(url, protocols, {
-      ...tls,
-      ...(url.protocol === 'wss:' ? { secureContext: this.#secureContext(tls) } : {}),
-      agent,
-      headers: { ...headers, 'User-Agent': this.#userAgent },
-      perMessageDeflate: false,
-      maxPayload: OUTPUT_BYTES_MAX,
-    });
+    const url = urlOf(this.#access.server, request, ['stdout', 'stderr']);
+    const socket = await this.#connect(url, signal);
     const abort = (): void => socket.terminate();
     signal.addEventListener('abort', abort, { once: true });
     try {
@@ -83,6 +62,60 @@ export class PodExec {
       signal.removeEventListener('abort', abort);
       socket.terminate();
     }
+  }
+
+  /**
+   * Starts a program, and returns its standard streams once the API server has accepted it.
+   *
+   * @param signal ends the waiting; the caller destroys the stream
+   * @throws SeineError `REFUSED` if the API server does not run it, `UNAVAILABLE` if it does not answer, `CANCELLED` when the signal aborted
+   */
+  async open(request: PodExecRequest, signal: AbortSignal): Promise<ExecStream> {
+    const url = urlOf(this.#access.server, request, ['stdin', 'stdout', 'stderr']);
+    const socket = await this.#connect(url, signal);
+    const stream = new ExecStream(socket);
+    const abort = (): void => void stream.destroy();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#onRefusal(socket, url.pathname, reject);
+        stream.once('error', reject);
+        stream.once('close', () => reject(new SeineError('UNAVAILABLE', 'the exec has ended')));
+        socket.once('open', () => {
+          stream.removeListener('error', reject);
+          resolve();
+        });
+      });
+      return stream;
+    } catch (thrown) {
+      stream.on('error', () => undefined).destroy(); // its failure is `thrown`
+      if (signal.aborted) throw abortedBy(signal);
+      throw thrown;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  async #connect(url: URL, signal: AbortSignal): Promise<WebSocket> {
+    const { headers, tls } = await this.#access.credentials();
+    signal.throwIfAborted();
+    return new WebSocket(url, execProtocols, {
+      ...tls,
+      ...(url.protocol === 'wss:' ? { secureContext: this.#secureContext(tls) } : {}),
+      agent: this.#agent,
+      headers: { ...headers, 'User-Agent': this.#userAgent },
+      perMessageDeflate: false,
+      maxPayload: OUTPUT_BYTES_MAX,
+    });
+  }
+
+  #onRefusal(socket: WebSocket, path: string, refuse: (error: unknown) => void): void {
+    socket.on('unexpected-response', (request: ClientRequest, response: IncomingMessage) => {
+      if (response.statusCode === 401) this.#access.invalidate();
+      void refusal({ method: 'GET', path }, response)
+        .then(refuse)
+        .finally(() => request.destroy());
+    });
   }
 
   /**
@@ -99,12 +132,7 @@ export class PodExec {
       socket.on('message', (data) => {
         if (!hear(heard, data)) reject(new SeineError('PROTOCOL', `the answer has more than ${OUTPUT_BYTES_MAX} bytes`));
       });
-      socket.on('unexpected-response', (request: ClientRequest, response: IncomingMessage) => {
-        if (response.statusCode === 401) this.#access.invalidate();
-        void refusal({ method: 'GET', path }, response)
-          .then(reject)
-          .finally(() => request.destroy());
-      });
+      this.#onRefusal(socket, path, reject);
       socket.on('error', (cause) =>
         reject(new SeineError('UNAVAILABLE', `no whole answer from the API server: ${cause.message}`, { cause })),
       );
@@ -120,15 +148,14 @@ export class PodExec {
   }
 }
 
-function urlOf(server: URL, { namespace, pod, container, command }: PodExecRequest): URL {
+function urlOf(server: URL, { namespace, pod, container, command }: PodExecRequest, streams: readonly string[]): URL {
   const url = new URL(server);
   url.protocol = server.protocol === 'https:' ? 'wss:' : 'ws:';
   url.pathname = `${url.pathname.replace(/\/$/, '')}/api/v1/namespaces/${segment(namespace)}/pods/${segment(pod)}/exec`;
   url.search = new URLSearchParams([
     ...command.map((word): [string, string] => ['command', word]),
     ['container', container],
-    ['stdout', 'true'],
-    ['stderr', 'true'],
+    ...streams.map((stream): [string, string] => [stream, 'true']),
   ]).toString();
   return url;
 }
@@ -144,28 +171,14 @@ interface ExecOutput {
 function hear(heard: ExecOutput, data: RawData): boolean {
   const message = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Uint8Array);
   heard.bytes += message.length;
-  const name = (['stdout', 'stderr', 'status'] as const).find((each) => channels[each] === message[0]);
+  const name = (['stdout', 'stderr', 'status'] as const).find((each) => execChannels[each] === message[0]);
   if (name !== undefined) heard[name].push(message.subarray(1));
   return heard.bytes <= OUTPUT_BYTES_MAX;
 }
 
-/** @throws SeineError `UNAVAILABLE` if the end of the program was not reported, `REFUSED` if it did not run */
+/** @throws SeineError like `exitCodeIn` */
 function resultOf({ stdout, stderr, status }: ExecOutput): PodExecResult {
-  const said = statusSchema.safeParse(parsed(text(status)));
-  if (!said.success) throw new SeineError('UNAVAILABLE', 'the answer breaks off');
-  const { status: outcome, message, details } = said.data;
-  const exit = details.causes.find(({ reason }) => reason === 'ExitCode');
-  const exitCode = outcome === 'Success' ? 0 : Number(exit?.message ?? Number.NaN);
-  if (!Number.isInteger(exitCode)) throw new SeineError('REFUSED', `the program was not run: ${message.slice(0, 300)}`);
-  return { stdout: text(stdout), stderr: text(stderr), exitCode };
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined; // the answer was cut off before or within it
-  }
+  return { exitCode: exitCodeIn(text(status)), stdout: text(stdout), stderr: text(stderr) };
 }
 
 function text(pieces: readonly Uint8Array[]): string {

@@ -15,9 +15,11 @@ import type { ServerCertificate } from './metrics/certificate.ts';
 interface ApiTimeouts {
   readonly requestMs: number;
   readonly answerMs: number;
+  /** From an answer on the unix socket until the next request: an exec relay of seinectl keeps its connection (ms). */
+  readonly keptMs?: number;
 }
 
-const patience: ApiTimeouts = { requestMs: 1_500, answerMs: 30_000 };
+const patience: ApiTimeouts = { requestMs: 1_500, answerMs: 30_000, keptMs: 90_000 };
 /** Maximum size of request line and headers together; more is answered with 431. */
 const HEADER_BYTES_MAX = 8 * 1024;
 const CONNECTIONS_MAX = 64;
@@ -56,19 +58,22 @@ interface ApiAddress {
 export class ApiServer {
   readonly #options: ApiOptions;
   readonly #connections: ConnectionLimit;
+  readonly #keptMs: number;
   #listening: WatchedUnixSocket | TcpListener | undefined;
   #answering = 0;
 
   /** @throws SeineError `REFUSED` if another agent's socket exists, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
   static async start(options: ApiOptions, place: ApiListenOptions): Promise<ApiServer> {
-    const server = new ApiServer(options);
+    const { requestMs, keptMs = requestMs } = options.timeouts ?? patience;
+    const server = new ApiServer(options, 'socketPath' in place ? keptMs : requestMs);
     server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make(place.tls));
     return server;
   }
 
-  private constructor(options: ApiOptions) {
+  private constructor(options: ApiOptions, keptMs: number) {
     this.#options = options;
-    this.#connections = new ConnectionLimit({ most: CONNECTIONS_MAX, ...(options.timeouts ?? patience) });
+    this.#keptMs = keptMs;
+    this.#connections = new ConnectionLimit({ most: CONNECTIONS_MAX, ...(options.timeouts ?? patience), keptMs });
   }
 
   /** Port of the server; allocated by the kernel for port 0. */
@@ -109,9 +114,8 @@ export class ApiServer {
   }
 
   get #limits() {
-    const { requestMs } = this.#options.timeouts ?? patience;
     // The limit of connections has the deadlines. Node reports its keep-alive timeout to clients.
-    return { headersTimeout: 0, requestTimeout: 0, maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: requestMs };
+    return { headersTimeout: 0, requestTimeout: 0, maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: this.#keptMs };
   }
 
   readonly #handle = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);

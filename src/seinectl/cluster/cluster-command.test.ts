@@ -103,12 +103,10 @@ it('names agents that did not answer with reasons, and nodes without agent, and 
   const { code, out } = await asked(kubeconfig);
   expect(out.split('\n')[0]).toBe('8 agents: 1 answered, 7 did not');
   expect(out.split('\n').filter((line) => line.startsWith('?'))).toEqual([
-    '? no answer: the API server answered 403 Forbidden: pods "POD" is forbidden (2 nodes: node-3, node-4)',
+    '? no answer: the API server answered 403 Forbidden: pods "POD" is forbidden; the user needs the rights to create and get pods/exec in namespace seine-system (2 nodes: node-3, node-4)',
     expect.stringMatching(/^\? no answer: its answer is not a status \(1 node: node-7\)$/),
     '? no answer: its container agent waits: CrashLoopBackOff (1 node: node-8)',
-    expect.stringMatching(
-      /^\? no answer: seinectl ended with 3: seinectl: no agent answers on \/run\/seine\/agent.sock \(1 node: node-6\)$/,
-    ),
+    expect.stringMatching(/^\? no answer: no agent answers on \/run\/seine\/agent.sock: No such file or directory \(1 node: node-6\)$/),
     expect.stringMatching(/^\? no answer: the answer breaks off \(1 node: node-2\)$/),
     expect.stringMatching(/^\? no answer: the program was not run: exec: "seinectl": not found \(1 node: node-5\)$/),
     "? no agent's pod on 1 node: node-9",

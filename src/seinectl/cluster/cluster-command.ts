@@ -12,7 +12,7 @@ interface ClusterCommandContext {
 }
 
 const help = `
-Runs on any host with a kubeconfig. Finds the agents' pods by their label, and runs seinectl in each of them through the API server, with the
+Runs on any host with a kubeconfig. Finds the agents' pods by their label, and queries each of them by an exec through the API server, with the
 rights of the kubeconfig's user: list pods, create and get pods/exec in the namespace, and list nodes, to find those without an agent.
 
 Examples:
@@ -29,7 +29,7 @@ Exit codes:
   3  incomplete: an agent did not answer, a node has none, or the API server does not answer`;
 
 const questions: Readonly<Record<ClusterQuestion, { readonly about: string; readonly seconds: number }>> = {
-  status: { about: 'show readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
+  status: { about: 'show readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 5 },
   check: { about: 'test each node with packets; takes a while (exit 1 for any problem)', seconds: 60 },
   versions: { about: 'show which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
   rotate: { about: 'replace the WireGuard key of each node; packets of about 100 ms of each are lost', seconds: 10 },

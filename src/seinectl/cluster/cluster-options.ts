@@ -58,6 +58,7 @@ async function ask<T>(question: FleetQuestion<T>, options: ClusterOptions, termi
     if (fleet.pods.length === 0) throw noAgents(options);
     terminal.remark(`… ${fleet.pods.length} agents to query, ${options.parallel} at a time`);
     const asking = {
+      ...(question.request && { request: question.request }),
       command: question.command(options.timeout),
       understand: question.understand,
       timeoutMs: options.timeout * 1_000,

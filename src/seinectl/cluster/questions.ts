@@ -1,5 +1,6 @@
 import type { RotationAnswer } from '../../api/wireguard.ts';
 import type { Answers } from '../fleet/answers.ts';
+import type { RelayRequest } from '../fleet/query-agent.ts';
 import type { Room } from '../table.ts';
 import { badFindings, checkTable, findingsOf, type NodeFindings } from './check-report.ts';
 import { type NodeSummary, summaryOf } from './node-summary.ts';
@@ -10,6 +11,8 @@ import { versionsTable } from './versions-report.ts';
 
 /** Query of a command to each agent, and the presentation of the answers. */
 export interface FleetQuestion<T> {
+  /** Request with the same answer, for agents with a relay; absent if the answer needs a program on the node. */
+  readonly request?: RelayRequest;
   readonly command: (seconds: number) => readonly string[];
   readonly understand: (stdout: string) => T;
   readonly table: (answers: Answers<T>, room: Room, wide: boolean) => string[];
@@ -26,6 +29,7 @@ const statusCommand = (): readonly string[] => ['seinectl', 'status', '-o', 'jso
 const CHECK_MARGIN_SECONDS = 3;
 
 export const status: FleetQuestion<NodeSummary> = {
+  request: { path: '/v1/status' },
   command: statusCommand,
   understand: summaryOf,
   table: statusTable,
@@ -52,6 +56,7 @@ export const policy: FleetQuestion<NodeSummary> = {
 };
 
 export const rotation: FleetQuestion<RotationAnswer> = {
+  request: { path: '/v1/wireguard/rotate', method: 'POST' },
   command: () => ['seinectl', 'wireguard', 'rotate', '-o', 'json'],
   understand: rotationOf,
   table: rotationTable,

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { defaultPaths } from '../../api/default-paths.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type KubeHttp, segment } from '../../kubernetes/client/http-client.ts';
@@ -13,6 +14,8 @@ export interface AgentPod {
   /** `default` for the nodes that are in no pool. */
   readonly pool: string;
   readonly image: string;
+  /** Program that copies its standard streams to the agent's socket, and this socket: those of the agent's probes. */
+  readonly relay: { readonly program: string; readonly socket: string };
   /** Reason why it is not queried: it does not run. */
   readonly trouble?: string;
 }
@@ -30,6 +33,8 @@ export interface Fleet {
 /** Label of the pods of every pool and release; build/manifests/part.ts. */
 const AGENTS = 'app.kubernetes.io/name=seine-agent';
 const CONTAINER = 'agent';
+/** Path in the image; build/manifests/agent-daemon-set.ts. */
+const PLUGIN_PATH = '/opt/seine/cni/seine';
 const defaultPool = 'default';
 const SLICE_MS = 20;
 
@@ -38,9 +43,14 @@ const waiting = z
   .nullish()
   .transform((value) => value?.reason ?? undefined);
 
+const probe = z.object({ exec: z.object({ command: listOf(z.string()) }).nullish() }).nullish();
+
 const podSchema = z.object({
   metadata: z.object({ name: z.string(), namespace: z.string(), labels: z.record(z.string(), z.string()).nullish() }),
-  spec: z.object({ nodeName: z.string().nullish(), containers: listOf(z.object({ name: z.string(), image: z.string().nullish() })) }),
+  spec: z.object({
+    nodeName: z.string().nullish(),
+    containers: listOf(z.object({ name: z.string(), image: z.string().nullish(), livenessProbe: probe })),
+  }),
   status: z
     .object({
       phase: z.string().nullish(),
@@ -85,14 +95,23 @@ const nodes = {
 function agentPod(raw: unknown): AgentPod {
   const { metadata, spec, status } = parseObject(podSchema, raw);
   const trouble = troubleOf(status);
+  const agent = spec.containers.find(({ name }) => name === CONTAINER);
   return {
     node: spec.nodeName ?? '',
     namespace: metadata.namespace,
     pod: metadata.name,
     pool: metadata.labels?.['seine.dev/pool'] ?? defaultPool,
-    image: spec.containers.find(({ name }) => name === CONTAINER)?.image ?? '',
+    image: agent?.image ?? '',
+    relay: relayOf(agent?.livenessProbe?.exec?.command ?? []),
     ...(spec.nodeName ? (trouble === undefined ? {} : { trouble }) : { trouble: 'its pod is on no node yet' }),
   };
+}
+
+/** @param command the probe `PROGRAM --probe livez SOCKET` of the manifest */
+function relayOf([program, option, , socket]: readonly string[]): AgentPod['relay'] {
+  if (option !== '--probe' || !program?.startsWith('/') || !socket?.startsWith('/'))
+    return { program: PLUGIN_PATH, socket: defaultPaths.apiSocket };
+  return { program, socket };
 }
 
 function troubleOf(status: z.output<typeof podSchema>['status']): string | undefined {

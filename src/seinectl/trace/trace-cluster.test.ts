@@ -68,7 +68,7 @@ async function trace(agents: readonly FakeAgent[], policies: readonly object[] =
   const { terminal, out, err } = recordingTerminal();
   const flags = { kubeconfig, namespace: 'seine-system', output: 'table' } as const;
   const code = await traceCluster({ from, to: 'shop/db-0', port: '80' }, flags, terminal, {});
-  return { code, out: out.join('\n'), err: err.join('\n'), commands: fleet.commands };
+  return { code, out: out.join('\n'), err: err.join('\n'), commands: fleet.commands, requests: fleet.requests };
 }
 
 const both: readonly FakeAgent[] = [
@@ -77,10 +77,10 @@ const both: readonly FakeAgent[] = [
 ];
 
 it('asks the node of the sender, then the next one, and compares with the objects', async () => {
-  const { code, out, commands } = await trace(both);
-  expect(commands).toEqual([
-    ['seinectl', 'trace', '--raw', '--', 'shop/web-0', 'shop/db-0', '80'],
-    ['seinectl', 'trace', '--raw', '--family', 'ipv4', '--source-port', '40000', '--', 'tunnel:node-1/10.0.0.5', '10.0.1.5', '80/TCP'],
+  const { code, out, requests } = await trace(both);
+  expect(requests.map((path) => decodeURIComponent(path))).toEqual([
+    '/v1/trace?from=shop/web-0&to=shop/db-0&port=80',
+    '/v1/trace?from=tunnel:node-1/10.0.0.5&to=10.0.1.5&family=ipv4&port=80/TCP&source-port=40000',
   ]);
   expect(out).toContain('ALLOWED  shop/web-0 (10.0.0.5, node-1) -> shop/db-0 10.0.1.5 80/TCP');
   expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
@@ -88,11 +88,20 @@ it('asks the node of the sender, then the next one, and compares with the object
   expect(code).toBe(0);
 });
 
+it('runs seinectl on the nodes of agents without a relay', async () => {
+  const { code, commands } = await trace(both.map((agent) => ({ ...agent, isOld: true })));
+  expect(commands.filter(([program]) => program === 'seinectl')).toEqual([
+    ['seinectl', 'trace', '--raw', '--', 'shop/web-0', 'shop/db-0', '80'],
+    ['seinectl', 'trace', '--raw', '--family', 'ipv4', '--source-port', '40000', '--', 'tunnel:node-1/10.0.0.5', '10.0.1.5', '80/TCP'],
+  ]);
+  expect(code).toBe(0);
+});
+
 it('follows a packet that the kernel sends to the next node', async () => {
   const [, second] = both;
   if (!second) throw new Error('no agent');
-  const { code, out, commands } = await trace([{ node: 'node-1', reply: { answer: answer('node-1', encrypted) } }, second]);
-  expect(commands[1]).toContain('direct:node-1/10.0.0.5');
+  const { code, out, requests } = await trace([{ node: 'node-1', reply: { answer: answer('node-1', encrypted) } }, second]);
+  expect(decodeURIComponent(requests[1] ?? '')).toContain('direct:node-1/10.0.0.5');
   expect(out).toContain('The kernel of node-1 sends it by antrea-wg0, encrypted, to node-2.');
   expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
   expect(out).toContain('bridge allowed (wireguard to node-2, then pod shop/db-0)');

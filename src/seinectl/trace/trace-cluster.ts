@@ -145,6 +145,7 @@ async function askNode(
     exec,
     pods.slice(0, 1),
     {
+      request: { path: `/v1/trace?${new URLSearchParams({ ...question })}` },
       command: commandOf(question),
       understand: nodeTraceOf,
       timeoutMs: AGENT_TIMEOUT_MS,

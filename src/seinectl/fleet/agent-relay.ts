@@ -1,0 +1,99 @@
+import { Agent, type ClientRequest } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { AgentClient } from '../agent-client.ts';
+import type { AgentPod } from './agents.ts';
+
+const CONTAINER = 'agent';
+const ANSWER_CHARACTERS_MAX = 16 * 1024 * 1024;
+/** Requests of one agent at a time; each connection is an exec. */
+const CONNECTIONS_MAX = 2;
+/** Less than the agent's and the relay's time for an idle connection (ms). */
+const KEPT_MS = 80_000;
+
+/** HTTP client of the agent of another node. */
+interface AgentRelay {
+  readonly client: AgentClient;
+  /** Ends the execs. */
+  readonly close: () => void;
+}
+
+/**
+ * Reaches an agent over execs of the plugin's program, which copies its standard streams to the agent's socket. An exec starts with the first
+ * request and stays open for later ones.
+ *
+ * Failures are a SeineError: `REFUSED` if the API server refuses the exec, `UNAVAILABLE` if no agent answers; {@link isWithoutRelay}
+ * recognizes an image that is older than the relay.
+ */
+export function relayTo(exec: Pick<PodExec, 'open'>, pod: AgentPod): AgentRelay {
+  const connections = new RelayConnections(exec, pod);
+  const connection = { agent: connections, host: 'agent' };
+  return {
+    client: new AgentClient({ connection, answerMax: ANSWER_CHARACTERS_MAX, failureOf }),
+    close: () => connections.destroy(),
+  };
+}
+
+/** Reports whether the image of the agent has no relay. */
+export function isWithoutRelay(error: SeineError): boolean {
+  return error.context['relay'] === 'none';
+}
+
+/** Connections of Node's HTTP client over execs. */
+class RelayConnections extends Agent {
+  readonly #exec: Pick<PodExec, 'open'>;
+  readonly #pod: AgentPod;
+  readonly #closed = new AbortController();
+  readonly #idle = new WeakMap<Duplex, NodeJS.Timeout>();
+
+  constructor(exec: Pick<PodExec, 'open'>, pod: AgentPod) {
+    super({ keepAlive: true, maxSockets: CONNECTIONS_MAX });
+    this.#exec = exec;
+    this.#pod = pod;
+  }
+
+  override createConnection(_options: unknown, opened?: (error: Error | null, stream: Duplex) => void): undefined {
+    const { namespace, pod, relay } = this.#pod;
+    const command = [relay.program, '--join', relay.socket];
+    this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(
+      (stream) =>
+        opened?.(
+          null,
+          stream.on('error', () => undefined),
+        ), // the request reports it
+      (error: Error) => opened?.(error, undefined as unknown as Duplex), // with an error there is no stream
+    );
+  }
+
+  override keepSocketAlive(stream: Duplex): boolean {
+    this.#idle.set(stream, setTimeout(() => stream.destroy(), KEPT_MS).unref());
+    return true;
+  }
+
+  override reuseSocket(stream: Duplex, request: ClientRequest): void {
+    request.reusedSocket = true;
+    clearTimeout(this.#idle.get(stream));
+  }
+
+  override destroy(): void {
+    this.#closed.abort();
+    super.destroy();
+  }
+}
+
+function failureOf(thrown: unknown): SeineError {
+  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+  // The plugin of an older image answers with an error of CNI.
+  if (code.startsWith('HPE_')) return withoutRelay(thrown);
+  if (!(thrown instanceof SeineError)) return new SeineError('UNAVAILABLE', 'the answer breaks off', { cause: thrown });
+  // The API server accepted the exec, and the runtime did not run the program: the image does not have it.
+  if (thrown.code === 'REFUSED' && thrown.context['status'] === undefined) return withoutRelay(thrown);
+  const [, ofRelay] = /^seine: the agent at (.*)$/s.exec(thrown.rawMessage) ?? [];
+  return ofRelay === undefined ? thrown : new SeineError('UNAVAILABLE', `no agent answers on ${ofRelay}`, { cause: thrown });
+}
+
+function withoutRelay(cause: unknown): SeineError {
+  const reason = cause instanceof SeineError ? cause.rawMessage : 'its plugin has no option --join';
+  return new SeineError('UNAVAILABLE', `the image of the agent has no relay: ${reason}`, { context: { relay: 'none' }, cause });
+}
