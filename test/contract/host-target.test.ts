@@ -174,3 +174,24 @@ describe('an exclusive route of HostTarget', () => {
     }
   });
 });
+
+describe('the gateway of HostTarget', () => {
+  it('gets another MTU without losing its neighbours: the kernel forgets all of an interface whose address is set again', async () => {
+    const specimen = await openHost();
+    try {
+      const { target, ip } = specimen;
+      const signal = AbortSignal.timeout(20_000);
+      const link = (mtu: number): Partial<Wanted> => ({ links: [{ name: dev, mtu, mac }] });
+      const put = (wanted: Partial<Wanted>) => ({ put: host(wanted), remove: new Set<HostKey>() });
+      await target.apply(put({ ...link(1450), addresses: [{ dev, ip: parseIp('10.10.0.1'), prefixLength: 22 }] }), signal);
+      ip('neighbour', 'add', '10.10.0.9', 'lladdr', mac, 'dev', dev, 'nud', 'permanent');
+      ip('neighbour', 'add', 'fd00:10::9', 'lladdr', mac, 'dev', dev, 'nud', 'reachable');
+      const before = ip('neighbour', 'show', 'dev', dev);
+      await target.apply(put(link(1420)), signal);
+      expect(ip('link', 'show', dev)).toContain('mtu 1420');
+      expect(ip('neighbour', 'show', 'dev', dev)).toBe(before);
+    } finally {
+      await specimen.close();
+    }
+  });
+});

@@ -21,7 +21,7 @@ import {
 } from '../../../netlink/routing/routes.ts';
 import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../../../netlink/socket.ts';
-import type { WantedRoute } from '../../desired/host-entries.ts';
+import type { HostLink, WantedRoute } from '../../desired/host-entries.ts';
 import { blackholeMetric, externalRouting, loopback } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
 import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
@@ -114,12 +114,13 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     const additions = inOrder(put.values());
+    for (const entry of additions) if (entry.kind === 'link') await this.#changeGateway(socket, entry.link);
     const { indexOf, missing } = await this.#indexesOf(socket, additions, index);
     const possible = missing.size === 0 ? additions : additions.filter((entry) => entry.kind !== 'route' || !missing.has(entry.route.dev));
     for (const slice of slices(possible.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
       const batch = new Batch();
       for (const entry of slice) this.#put(batch, entry, index, indexOf);
-      await socket.transactOffThread(batch);
+      if (batch.entries.length > 0) await socket.transactOffThread(batch);
     }
     const exclusive = possible.flatMap((entry) => (isExclusive(entry) ? [newRoute(entry.route, indexOf)] : []));
     for (const slice of slices(exclusive)) await addExclusiveRoutes(socket, slice);
@@ -168,6 +169,21 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   *#ourNeighbours(neighbours: readonly Neighbour[]): Generator<HostEntry> {
     for (const { address, mac, state } of neighbours)
       if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev: this.#gateway, ip: address, mac } };
+  }
+
+  /** Writes what differs: after a write of its present address the kernel forgets all neighbours of an interface. */
+  async #changeGateway(socket: NetlinkSocket, { mtu, mac }: HostLink): Promise<void> {
+    const present = await getLinkOffThread(socket, this.#gateway);
+    if (present === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
+    const batch = new Batch();
+    changeLink(batch, present.index, {
+      state: 'up',
+      arp: 'on',
+      ...(present.master === undefined ? {} : { master: 'none' }),
+      ...(present.mtu === mtu ? {} : { mtu }),
+      ...(present.mac === mac ? {} : { mac }),
+    });
+    await socket.transactOffThread(batch);
   }
 
   /** Returns the names of the routes' interfaces: almost all are the gateway. One that no longer exists compares unequal to every other. */
@@ -237,8 +253,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   #put(batch: Batch, entry: HostEntry, link: IfIndex, indexOf: (dev: string) => IfIndex): void {
     switch (entry.kind) {
       case 'link':
-        changeLink(batch, link, { state: 'up', arp: 'on', master: 'none', mtu: entry.link.mtu, mac: entry.link.mac });
-        break;
+        break; // `#changeGateway`
       case 'address':
         replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
         break;
