@@ -44,7 +44,7 @@ for (const [room, allowed] of Object.entries(rooms)) {
   });
 }
 
-it('has at most eighty arrows between areas, and every one points to a lower floor', () => {
+it('has at most ninety arrows between areas, and every one points to a lower floor', () => {
   const floorOf = (area: string): number => floors.findIndex((floor) => floor.includes(area));
   const arrows = Object.entries(areas).flatMap(([from, used]) => used.map((to) => ({ from, to })));
   expect(arrows.length).toBeLessThanOrEqual(ARROWS_MAX);
@@ -94,7 +94,7 @@ it('has a page for every area, and for every folder of more than eight files', (
   expect([...Object.keys(areas), ...large].filter((folder) => !existsSync(join(sourcePath(folder), 'README.md')))).toEqual([]);
 });
 
-const ARROWS_MAX = 80;
+const ARROWS_MAX = 90;
 const FILES_MAX = 20;
 const AGENT_FILES_MAX = 15;
 const PAGE_FROM = 8;

@@ -34,6 +34,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   annotate: 'ovs-ofctl --names dump-flows br-int | seinectl annotate',
   capture: 'seinectl capture shop/web-0 -w web-0.pcap --for 10s',
   drops: 'seinectl drops --for 10s',
+  whatif: 'seinectl whatif -f new-policy.yaml',
   trace: 'seinectl trace shop/web-0 service:shop/db 5432',
   timeline: 'seinectl timeline --since 10m --level warn',
   collect: 'seinectl collect -o node.tar.gz',

@@ -23,6 +23,7 @@ import { secondsUpToADay } from './time-option.ts';
 import { addTimeline } from './timeline.ts';
 import { addDrops } from './trace/drops-command.ts';
 import { addTrace } from './trace/trace-command.ts';
+import { addWhatIf } from './what-if/what-if-command.ts';
 import { addWireGuard } from './wireguard/wireguard-command.ts';
 
 const examples = `
@@ -38,6 +39,7 @@ Examples:
   seinectl timeline --since 10m                   recent events of the agent, one line each
   seinectl trace shop/web-0 service:shop/db 5432  the path of a packet, the verdict, and who decided it
   seinectl drops --for 10s                        how many packets ended, and why
+  seinectl whatif -f policy.yaml                  which connections a change breaks and opens, before it is made
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they allow
@@ -143,6 +145,7 @@ function addPacketPaths(root: Command, { context, terminal, exitWith }: ProgramC
   const agent = () => context().agent;
   addTrace(root, { agent, terminal, env: process.env, exitWith });
   addDrops(root, { agent, terminal, exitWith });
+  addWhatIf(root, { terminal, env: process.env, exitWith });
 }
 
 /** Adds commands that pause and resume repair. */

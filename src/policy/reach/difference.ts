@@ -1,7 +1,8 @@
 import type { Family } from '../../base/net/ip.ts';
 import type { PolicyDirection } from '../matrix/matrix.ts';
+import type { PodObject } from '../verify/reference/objects.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
-import type { ReachObjects } from './objects.ts';
+import { keyOf, type ReachObjects } from './objects.ts';
 import type { ReachParty } from './party.ts';
 import { partyKey } from './party.ts';
 import { decidersOf, type ReachRange } from './ranges.ts';
@@ -15,6 +16,8 @@ export interface ReachChange {
   readonly to: string;
   readonly family?: Family;
   readonly ports: string;
+  /** Ranges that `ports` names; `other` protocols as port 0. */
+  readonly ranges: readonly Pick<ReachRange, 'protocol' | 'first' | 'last'>[];
   readonly change: 'opened' | 'closed' | 'other rule';
   readonly before: ReachOutcome;
   readonly after: ReachOutcome;
@@ -33,48 +36,114 @@ interface ReachDifference {
   readonly disagreements: readonly ReachDisagreement[];
 }
 
+/** Reachability on both sides of a change. */
+export interface ReachSides {
+  readonly before: Reach;
+  readonly after: Reach;
+}
+
 /**
  * Compares reachability before and after a change. Units are those that the policies of neither side distinguish.
  *
  * @throws SeineError `INVALID_INPUT` for an object that cannot be understood
  */
 export function reachDifference(before: ReachObjects, after: ReachObjects): ReachDifference {
-  const sides = { before: new Reach(before), after: new Reach(after) };
+  return differenceOf({ before: new Reach(before), after: new Reach(after) });
+}
+
+/** Compares two sides that are computed already. Only parties that both have are compared. */
+export function differenceOf(sides: ReachSides): ReachDifference {
   const confirmations = { before: new Confirmation(sides.before.objects), after: new Confirmation(sides.after.objects) };
-  const units = commonUnits(sides.before, sides.after).map((unit) => ({ ...unit, ...changedEnds(sides, unit) }));
+  const former = new FormerParties(sides);
+  const units = commonUnits(sides.before, sides.after).map((unit) => ({ ...unit, ...changedEnds(sides, former, unit) }));
   const changes: ReachChange[] = [];
   const disagreements: ReachDisagreement[] = [];
   for (const from of units)
     for (const to of units) {
-      if (!(from.egressChanged || to.ingressChanged)) continue;
+      if (!(from.egressChanged || from.selfChanged || to.ingressChanged || to.selfChanged)) continue;
       const pair = pairOf(from, to);
       if (!pair) continue;
-      const results = { before: sides.before.between(...pair), after: sides.after.between(...pair) };
+      const pairs = { before: [former.of(pair[0]), former.of(pair[1])] as const, after: pair };
+      const results = { before: sides.before.between(...pairs.before), after: sides.after.between(...pair) };
       const found = changesOf({ from: from.name, to: to.name }, results.before.families, results.after.families);
       if (found.length === 0) continue;
       changes.push(...found);
-      for (const side of ['before', 'after'] as const) disagreements.push(...confirmations[side].differences(...pair, results[side]));
+      for (const side of ['before', 'after'] as const)
+        disagreements.push(...confirmations[side].differences(...pairs[side], results[side]));
     }
   return { changes, units, confirmed: confirmations.before.compared + confirmations.after.compared, disagreements };
 }
 
-/** Reports whether other rules apply to a unit. If they do not, its end of every connection is as before. */
-function changedEnds({ before, after }: { readonly before: Reach; readonly after: Reach }, { parties: [party] }: Unit) {
+/** Parties as the objects before the change have them: labels of pods and of their namespaces may change. */
+export class FormerParties {
+  readonly #pods: ReadonlyMap<string, ReachParty>;
+  readonly #namespaces: readonly ReadonlyMap<string, string>[];
+
+  constructor({ before, after }: ReachSides) {
+    this.#pods = new Map(before.objects.pods.map((pod) => [keyOf(pod), { is: 'pod', pod }]));
+    this.#namespaces = [before, after].map(
+      ({ objects }) => new Map(objects.namespaces.map(({ metadata: { name, labels } }) => [name, sortedText(labels ?? {})])),
+    );
+  }
+
+  of(party: ReachParty): ReachParty {
+    return party.is === 'pod' ? (this.#pods.get(keyOf(party.pod)) ?? party) : party;
+  }
+
+  /** Reports whether rules may select a party otherwise than before, because its own labels, ports or addresses changed. */
+  isChanged(party: ReachParty): boolean {
+    if (party.is !== 'pod') return false;
+    const former = this.of(party);
+    const [then, now] = this.#namespaces.map((labels) => labels.get(party.pod.metadata.namespace));
+    return then !== now || (former !== party && former.is === 'pod' && selectedText(former.pod) !== selectedText(party.pod));
+  }
+}
+
+function selectedText({ metadata, spec, status }: PodObject): string {
+  return JSON.stringify([sortedText(metadata.labels ?? {}), spec.containers, spec.initContainers, status]);
+}
+
+function sortedText(labels: Readonly<Record<string, string>>): string {
+  return JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/**
+ * Reports which rules apply to a unit that did not before, and whether it changed itself. If neither end of a connection did either, its
+ * verdict is as before.
+ */
+function changedEnds({ before, after }: ReachSides, former: FormerParties, { parties }: Unit) {
+  const [party] = parties;
   const isChanged = (direction: PolicyDirection): boolean =>
-    party !== undefined && before.rulesText(direction, party) !== after.rulesText(direction, party);
-  return { egressChanged: isChanged('egress'), ingressChanged: isChanged('ingress') };
+    party !== undefined && before.rulesText(direction, former.of(party)) !== after.rulesText(direction, party);
+  return {
+    egressChanged: isChanged('egress'),
+    ingressChanged: isChanged('ingress'),
+    selfChanged: parties.some((each) => former.isChanged(each)),
+  };
 }
 
 /** Splits the units of both sides until each is a unit in both. Parties that one side lacks are left out. */
 function commonUnits(before: Reach, after: Reach): readonly Unit[] {
   const unitNames = new Map<string, string>();
   for (const { name, parties } of unitsOf(before)) for (const party of parties) unitNames.set(partyKey(party), name);
-  const split = unitsOf(after).flatMap(({ name, parties }) => {
+  const split = unitsOf(after, policiesOfBoth(before, after)).flatMap(({ name, parties }) => {
     const known = parties.filter((party) => unitNames.has(partyKey(party)) || party.is === 'outside');
     const groups = [...Map.groupBy(known, (party) => unitNames.get(partyKey(party)) ?? before.classText(party)).values()];
     return groups.map((group): Unit => ({ name: groups.length > 1 ? `${name} (${memberText(group)})` : name, parties: group }));
   });
   return split.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Policies of both sides: networks that only a removed policy names distinguish external hosts as well. */
+function policiesOfBoth(
+  { objects: before }: Reach,
+  { objects: after }: Reach,
+): Pick<ReachObjects, 'networkPolicies' | 'clusterNetworkPolicies'> {
+  const added = <T>(first: readonly T[], second: readonly T[]): readonly T[] => [...new Set([...first, ...second])];
+  return {
+    networkPolicies: added(before.networkPolicies, after.networkPolicies),
+    clusterNetworkPolicies: added(before.clusterNetworkPolicies ?? [], after.clusterNetworkPolicies ?? []),
+  };
 }
 
 function memberText(parties: readonly ReachParty[]): string {
@@ -112,7 +181,9 @@ function changesBetween(before: readonly ReachRange[], after: readonly ReachRang
     .flatMap((same) => {
       const [first] = same;
       if (!first) return [];
-      return [{ ports: isRest(same) ? 'all others' : portsText(same), change: first.change, before: first.before, after: first.after }];
+      const ranges = same.map(({ protocol, first: start, last }) => ({ protocol, first: start, last }));
+      const ports = isRest(same) ? 'all others' : portsText(same);
+      return [{ ports, ranges, change: first.change, before: first.before, after: first.after }];
     });
 }
 

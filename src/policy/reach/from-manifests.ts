@@ -3,6 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, ipFromValue, parseIp } from '../../base/net/ip.ts';
 import { parseObject } from '../../kubernetes/client/resource.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import type { ForwardedObjects, ServedObject, SliceObject } from '../verify/forwarding-reference/forwarding-reference.ts';
 import type {
   ClusterNetworkPolicyObject,
   NamespaceObject,
@@ -15,6 +16,8 @@ import { type ReachObjects, type ServiceObject, services } from './objects.ts';
 /** Objects of manifests, and the parts that were made up because manifests do not have them. */
 interface CompletedObjects {
   readonly objects: ReachObjects;
+  /** Services and EndpointSlices as they are written. */
+  readonly served: Pick<ForwardedObjects, 'services' | 'slices'>;
   /** Kinds that no policy depends on, with their number. */
   readonly ignored: ReadonlyMap<string, number>;
 }
@@ -77,6 +80,8 @@ class ManifestReader {
   readonly #policies = new Map<string, NetworkPolicyObject>();
   readonly #clusterPolicies = new Map<string, ClusterNetworkPolicyObject>();
   readonly #services = new Map<string, ServiceObject>();
+  readonly #servedObjects = new Map<string, ServedObject>();
+  readonly #slices = new Map<string, SliceObject>();
   readonly #ignored = new Map<string, number>();
   #addresses = 0;
 
@@ -97,7 +102,8 @@ class ManifestReader {
     if (kind === 'v1 Namespace') this.#putOnce(this.#namespaces, name, policyEvidence.namespaces.project(object) as NamespaceObject);
     else if (kind === 'v1 Node') this.#putOnce(this.#nodes, name, policyEvidence.nodes.project(object) as NodeObject);
     else if (kind === 'v1 Pod') this.#putOnce(this.#pods, key, this.#pod(object));
-    else if (kind === 'v1 Service') this.#putOnce(this.#services, key, services.project(object));
+    else if (kind === 'v1 Service') this.#addService(key, object);
+    else if (kind === 'discovery.k8s.io/v1 EndpointSlice') this.#putOnce(this.#slices, key, object as unknown as SliceObject);
     else if (kind === 'networking.k8s.io/v1 NetworkPolicy')
       this.#putOnce(this.#policies, key, policyEvidence.networkPolicies.project(object) as NetworkPolicyObject);
     else if (clusterPolicyKinds.has(kind))
@@ -106,6 +112,11 @@ class ManifestReader {
     else if (kind === 'batch/v1 CronJob')
       this.#addWorkload('batch/v1 Job', object, name, parseObject(cronJob, object).spec.jobTemplate.spec);
     else this.#ignored.set(kind, (this.#ignored.get(kind) ?? 0) + 1);
+  }
+
+  #addService(key: string, object: Namespaced): void {
+    this.#putOnce(this.#services, key, services.project(object));
+    this.#servedObjects.set(key, object as unknown as ServedObject);
   }
 
   #putOnce<T>(into: Map<string, T>, key: string, value: T): void {
@@ -147,6 +158,7 @@ class ManifestReader {
         clusterNetworkPolicies: [...this.#clusterPolicies.values()],
         services: [...this.#services.values()],
       },
+      served: { services: [...this.#servedObjects.values()], slices: [...this.#slices.values()] },
       ignored: this.#ignored,
     };
   }

@@ -16,8 +16,12 @@ export interface Unit {
   readonly parties: readonly ReachParty[];
 }
 
-/** Divides all parties of a cluster into units, sorted by name. */
-export function unitsOf(reach: Reach): readonly Unit[] {
+/**
+ * Divides all parties of a cluster into units, sorted by name.
+ *
+ * @param policies policies whose networks distinguish external hosts; absent: those of the cluster
+ */
+export function unitsOf(reach: Reach, policies: NamingPolicies = reach.objects): readonly Unit[] {
   const { pods, nodes } = reach.objects;
   const podParties = pods
     .filter((pod) => reach.hasClass(pod) && (pod.status.podIPs ?? []).length > 0)
@@ -25,21 +29,23 @@ export function unitsOf(reach: Reach): readonly Unit[] {
   const workloads = Map.groupBy(podParties, (party) => `${nameOfUnit(party)} ${reach.classText(party)}`);
   const nodeParties = nodes.map((node): ReachParty => ({ is: 'node', node }));
   const byClass = Map.groupBy(
-    [...nodeParties, ...outsideParties(reach.objects)],
+    [...nodeParties, ...outsideParties(reach.objects, policies)],
     (party) => `${party.is} ${familiesOf(party)} ${reach.classText(party)}`,
   );
   const named = [
     ...[...workloads.values()].map((parties) => ({ name: nameOfUnit(parties[0]), parties })),
-    ...[...byClass.values()].map((parties) => ({ name: nameOfGroup(parties, reach.objects), parties })),
+    ...[...byClass.values()].map((parties) => ({ name: nameOfGroup(parties, policies), parties })),
   ];
   return withUniqueNames(named).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
+
+type NamingPolicies = Pick<ReachObjects, 'networkPolicies' | 'clusterNetworkPolicies'>;
 
 function nameOfUnit(party: ReachParty | undefined): string {
   return party?.is === 'pod' ? `${party.pod.metadata.namespace}/${workloadName(party.pod)}` : '';
 }
 
-function nameOfGroup(parties: readonly ReachParty[], objects: ReachObjects): string {
+function nameOfGroup(parties: readonly ReachParty[], objects: NamingPolicies): string {
   const [first] = parties;
   if (first?.is === 'node')
     return parties.length === 1 ? `node ${first.node.metadata.name}` : `nodes ${first.node.metadata.name} and ${parties.length - 1} more`;
@@ -47,7 +53,7 @@ function nameOfGroup(parties: readonly ReachParty[], objects: ReachObjects): str
 }
 
 /** Returns the most specific network of a rule that contains the address. */
-function outsideName(address: string, objects: ReachObjects): string {
+function outsideName(address: string, objects: NamingPolicies): string {
   const ip = parseIp(address);
   const containing = networksOf(objects)
     .map(parseCidr)
@@ -56,7 +62,7 @@ function outsideName(address: string, objects: ReachObjects): string {
   return containing[0] ? `outside ${containing[0].text}` : `outside (${ip.family === 'ipv4' ? 'IPv4' : 'IPv6'})`;
 }
 
-function networksOf({ networkPolicies, clusterNetworkPolicies = [] }: ReachObjects): readonly string[] {
+function networksOf({ networkPolicies, clusterNetworkPolicies = [] }: NamingPolicies): readonly string[] {
   const ofTiers = clusterNetworkPolicies
     .flatMap(({ spec }) => spec.egress ?? [])
     .flatMap(({ to }) => to ?? [])
@@ -69,9 +75,9 @@ function networksOf({ networkPolicies, clusterNetworkPolicies = [] }: ReachObjec
 }
 
 /** Returns external addresses: at every address where a policy's effect can change, if no pod or node has it. */
-function outsideParties(objects: ReachObjects): readonly ReachParty[] {
+function outsideParties(objects: ReachObjects, { networkPolicies, clusterNetworkPolicies = [] }: NamingPolicies): readonly ReachParty[] {
   const owners = new NarrowedObjects(objects);
-  const named = { ...objects, pods: [], nodes: [] };
+  const named = { ...objects, networkPolicies, clusterNetworkPolicies, pods: [], nodes: [] };
   return probedAddresses(named)
     .filter((address) => whoHas(owners.forAddress(address), address).is === 'external')
     .map((address) => ({ is: 'outside', address }));

@@ -1,28 +1,13 @@
 import type { NodeTrace } from '../../api/trace.ts';
 import { seineVersion } from '../../api/version.ts';
-import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
-import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
-import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
-import {
-  type ForwardedObjects,
-  meaningOf,
-  type ServedObject,
-  type SliceObject,
-} from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
-import type {
-  ClusterNetworkPolicyObject,
-  NamespaceObject,
-  NetworkPolicyObject,
-  NodeObject,
-  PodObject,
-} from '../../policy/verify/reference/objects.ts';
+import { type ForwardedObjects, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
+import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
@@ -33,8 +18,6 @@ import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, typ
 const AGENT_TIMEOUT_MS = 30_000;
 /** Time limit for all objects (ms). */
 const OBJECTS_TIMEOUT_MS = 120_000;
-
-type ForwardedLists = { -readonly [L in keyof ForwardedObjects]-?: unknown[] };
 
 /** Traces with the agents of all nodes on the path, and compares with the objects in the API server. @returns the exit code */
 export async function traceCluster(question: NodeQuestion, flags: TraceFlags, terminal: Terminal, env: ProcessVariables): Promise<number> {
@@ -65,7 +48,7 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
     const exec = new PodExec(access, userAgent);
     const ask = (node: string, asked: NodeQuestion): Promise<TraceAnswer> => askNode(exec, pods, node, asked, signal);
     const read = async () => {
-      const objects = await readForwarded(http, signal);
+      const objects = await readClusterObjects(http, signal);
       const first = await ask(firstNode(objects, pods, question), question);
       if ('failure' in first) throw unanswered(first.failure);
       const traces = await followTrace(first.answer, ask);
@@ -81,36 +64,6 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
 /** An invalid question and an agent that does not answer have different exit codes. */
 function unanswered(reason: string): SeineError {
   return new SeineError(/^(?:from|to|port|family|source-port): /.test(reason) ? 'INVALID_INPUT' : 'UNAVAILABLE', reason);
-}
-
-/** Reads every object that decides about packets. */
-async function readForwarded(http: KubeHttp, signal: AbortSignal): Promise<ForwardedObjects> {
-  const reading = { http, turns: new LoopTurns(10) };
-  const objects: ForwardedLists = {
-    namespaces: [],
-    pods: [],
-    nodes: [],
-    networkPolicies: [],
-    clusterNetworkPolicies: [],
-    services: [],
-    slices: [],
-  };
-  const unchanged = (raw: unknown): unknown => raw;
-  const served = { kind: 'Service', path: '/api/v1/services', project: unchanged };
-  const slices = { kind: 'EndpointSlice', path: '/apis/discovery.k8s.io/v1/endpointslices', project: unchanged };
-  const optional = { ...reading, http: clusterPolicyListApi(http) };
-  for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal)) objects.clusterNetworkPolicies.push(object);
-  for (const [kind, resource] of Object.entries({ ...policyEvidence, services: served, slices }))
-    for await (const object of listObjects<unknown>(reading, resource, signal)) objects[kind as keyof ForwardedLists].push(object);
-  return {
-    namespaces: objects.namespaces as NamespaceObject[],
-    pods: objects.pods as PodObject[],
-    nodes: objects.nodes as NodeObject[],
-    networkPolicies: objects.networkPolicies as NetworkPolicyObject[],
-    clusterNetworkPolicies: objects.clusterNetworkPolicies as ClusterNetworkPolicyObject[],
-    services: objects.services as ServedObject[],
-    slices: objects.slices as SliceObject[],
-  };
 }
 
 /** Node that the packet enters first. A packet from outside enters at the node of its receiver, or at any. */

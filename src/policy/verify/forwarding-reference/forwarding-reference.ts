@@ -9,6 +9,8 @@ export interface ServedObject {
     readonly clusterIPs?: readonly string[] | null;
     readonly ports?: readonly ServedPortObject[] | null;
     readonly internalTrafficPolicy?: string | null;
+    /** Policy for clients outside the cluster. */
+    readonly externalTrafficPolicy?: string | null;
     readonly publishNotReadyAddresses?: boolean | null;
   };
 }
@@ -104,11 +106,47 @@ function serviceAt(services: readonly ServedObject[], { destination, protocol, p
 /** Endpoints that this client may get: the ready ones, or those that still serve while they terminate; of its own node for internalTrafficPolicy Local. */
 function endpointsFor(
   slices: readonly SliceObject[],
-  { metadata, spec }: ServedObject,
-  { name, protocol }: ServedPortObject,
+  service: ServedObject,
+  port: ServedPortObject,
   { destination, node }: ForwardedPacket,
 ): readonly Endpoint[] {
-  const family = parseIp(destination).family === 'ipv4' ? 'IPv4' : 'IPv6';
+  const family = parseIp(destination).family;
+  return endpointsOf(slices, service, port, { family, ...(service.spec.internalTrafficPolicy === 'Local' && { node }) });
+}
+
+/** Client of an address of a Service from outside the cluster. */
+interface ExternalQuestion {
+  readonly port: number;
+  readonly protocol: string;
+  readonly family: 'ipv4' | 'ipv6';
+  /** Node at which the packet enters. */
+  readonly node: string;
+}
+
+/**
+ * Returns the endpoints that a client outside the cluster may get: those of the node alone for externalTrafficPolicy Local.
+ *
+ * @param key Service, `namespace/name`
+ */
+export function externalEndpoints(
+  { services, slices }: ForwardedObjects,
+  key: string,
+  { port, protocol, family, node }: ExternalQuestion,
+): readonly Endpoint[] {
+  const service = services.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
+  const own = service?.spec.ports?.find((each) => each.port === port && (each.protocol ?? 'TCP') === protocol);
+  if (!service || !own) return [];
+  return endpointsOf(slices, service, own, { family, ...(service.spec.externalTrafficPolicy === 'Local' && { node }) });
+}
+
+/** @param where family, and the node whose endpoints alone are used */
+function endpointsOf(
+  slices: readonly SliceObject[],
+  { metadata, spec }: ServedObject,
+  { name, protocol }: ServedPortObject,
+  where: { readonly family: 'ipv4' | 'ipv6'; readonly node?: string },
+): readonly Endpoint[] {
+  const family = where.family === 'ipv4' ? 'IPv4' : 'IPv6';
   const own = slices.filter(
     (slice) =>
       slice.metadata.namespace === metadata.namespace &&
@@ -121,7 +159,7 @@ function endpointsFor(
       port ? endpoint.addresses.slice(0, 1).map((address) => ({ endpoint, address, port })) : [],
     );
   });
-  const near = spec.internalTrafficPolicy === 'Local' ? all.filter(({ endpoint }) => endpoint.nodeName === node) : all;
+  const near = where.node === undefined ? all : all.filter(({ endpoint }) => endpoint.nodeName === where.node);
   const ready = near.filter(({ endpoint }) => spec.publishNotReadyAddresses || (endpoint.conditions?.ready ?? true));
   const serving = near.filter(({ endpoint: { conditions } }) => conditions?.terminating === true && (conditions.serving ?? false));
   return ready.length > 0 ? ready : serving;

@@ -1,0 +1,40 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { plain } from '../../src/seinectl/paint.ts';
+import { run } from '../../src/seinectl/program.ts';
+import { root } from '../support/source-tree.ts';
+
+const page = readFileSync(join(root, 'docs/what-if.md'), 'utf8');
+const files = [...page.matchAll(/^`([\w./-]+)`:\n```(?:yaml|json)\n([\s\S]*?)^```$/gm)];
+const commands = [...page.matchAll(/^```sh\nseinectl (.*)\n```\n```text\n([\s\S]*?)^```$/gm)];
+const folder = mkdtempSync(join(tmpdir(), 'what-if-'));
+const before = process.cwd();
+
+beforeAll(() => {
+  for (const [, name = '', text = ''] of files) {
+    mkdirSync(join(folder, dirname(name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  process.chdir(folder);
+});
+afterAll(() => {
+  process.chdir(before);
+  rmSync(folder, { recursive: true });
+});
+
+it('has the files and commands of the page', () => {
+  expect([files.length, commands.length]).toEqual([3, 2]);
+});
+
+it.each(commands.map(([, command = '', output = '']) => [command, output] as const))(
+  'prints what the page shows: seinectl %s',
+  async (command, output) => {
+    const lines: string[] = [];
+    const room = { width: Number.POSITIVE_INFINITY, paint: plain };
+    await run(command.split(' '), { room, line: (text) => void lines.push(text), remark: () => undefined }, Readable.from([]));
+    expect(lines.map((line) => `${line}\n`).join('')).toBe(output);
+  },
+);
