@@ -21,6 +21,7 @@ const order = 'steps in an order that is the subject of the function';
 const larger: Readonly<Record<string, string>> = {
   'src/agent/admin-ports.ts adminPorts': construction,
   'src/agent/agent.ts createAgent': construction,
+  'src/agent/agent.ts openNode': construction,
   'src/agent/node-start.ts startNode': order,
   'src/agent/node-state.ts openNodeState': construction,
   'src/agent/pods.ts openPods': construction,
@@ -35,6 +36,7 @@ const larger: Readonly<Record<string, string>> = {
   'src/seinectl/bundle/collect.ts collectBundle': order,
   'src/seinectl/policy/policy-command.ts addPolicy': table,
   'src/seinectl/reach/reach-commands.ts addReach': table,
+  'src/seinectl/timeline/timeline-command.ts addTimeline': table,
   'src/services/controller/open-services.ts openServices': construction,
   'src/dataplane/reconcile/testing/reconciler-setup.ts reconcilerScene': construction,
   'src/operations/admin/metrics/scrape.ts ofNode': table,

@@ -5,6 +5,7 @@ import { sourceFiles } from './support/source-tree.ts';
 const readers: Readonly<Record<string, string>> = {
   'agent/admin-ports.ts': 'says since when the agent runs',
   'agent/agent.ts': 'says which occasion an Event is of',
+  'agent/history/agent-recording.ts': 'stamps events of the history for people',
   'agent/main.ts': 'stamps a line of the log',
   'agent/peers/peer-paths.ts': 'says since when packets to a node take their way',
   'agent/policy.ts': 'says when a suspension of policies ends, which outlives the agent; the clock since the machine’s start ends it, too',
@@ -23,7 +24,8 @@ const readers: Readonly<Record<string, string>> = {
   'pods/cni-server/deletions.ts':
     'tells a draft that a plugin left long ago by the time of its file; whose draft goes too early is called again',
   'seinectl/bundle/collect.ts': 'names a bundle',
-  'seinectl/timeline.ts': 'shows lines of the log since a time of day, by the stamps that they have',
+  'seinectl/timeline/cluster-timeline.ts': 'asks for events since a time of day',
+  'seinectl/timeline/timeline-command.ts': 'shows events since a time of day, by the stamps that they have',
   'services/controller/effects/programming-times.ts': 'takes the age of a change for a metric; one that is impossible is not counted',
   'services/controller/effects/proxy-healthz.ts': 'says to load balancers when the node was last seen to forward',
 };

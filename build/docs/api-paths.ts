@@ -44,6 +44,10 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'GET /v1/config': { does: 'configuration in force, defaults included' },
   'GET /v1/leases': { does: 'allocated pod addresses' },
   'GET /v1/logs': { does: 'last 5,000 log lines' },
+  'GET /v1/timeline': {
+    parameters: ['from', 'until', 'subject', 'follow'],
+    does: 'recorded events, a line of JSON each; times in milliseconds since 1970',
+  },
   'GET /v1/log-level': { does: 'log level, and how long it applies' },
   'POST /v1/log-level': { parameters: ['level', 'seconds'], does: 'sets the log level; without `seconds` until the agent ends' },
   'POST /v1/policy/log': {

@@ -134,6 +134,10 @@ const groups: Groups = {
     cniConfDir: { meaning: 'folder of CNI configuration, checked by the agent', values: path },
     apiSocket: { meaning: 'socket for `seinectl`', values: path },
     stateDir: { meaning: 'folder for leases and the last known objects; equal to the plugin’s `stateDir`', values: path },
+    'history.size': {
+      meaning: 'size of the recorded [history](history.md); 0: nothing is recorded',
+      values: 'bytes, or `1MiB` to `4GiB`; 0 for none',
+    },
     metricsAddress: { meaning: '`/metrics`, `/livez` and `/readyz` over HTTP', values: endpoint },
     metricsTLSAddress: { meaning: '`/metrics` over TLS with a [bearer token](reference/metrics.md#prometheus)', values: endpoint },
     metricsTLSCertFile: { meaning: 'certificate chain for it, PEM', standard: 'self-signed', values: path },

@@ -15,6 +15,7 @@ import type { HalfOpenConnections } from '../services/packet-in/half-open.ts';
 import type { NoEndpointResponder } from '../services/packet-in/no-endpoint.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 import { changedSwitches } from './config/feature-keys.ts';
+import type { AgentRecording } from './history/agent-recording.ts';
 import type { KubeSources } from './kube-sources.ts';
 import type { StartedNode } from './node-start.ts';
 import type { NodeStack } from './node-state.ts';
@@ -44,6 +45,7 @@ interface AdminParts {
     readonly healthChecks: HealthChecks;
     readonly cni: AgentPorts['cni'];
     readonly postNodeEvent: AgentPorts['postNodeEvent'];
+    readonly recording: AgentRecording;
     /** Warnings about the node, as sentences, by the part of the agent that found them. */
     readonly warnings: ReadonlyMap<string, readonly string[]>;
   };
@@ -69,6 +71,8 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
   const node = () => nodeOf(started());
   return {
     ...more,
+    history: more.recording.history,
+    problemRecord: more.recording.problems,
     config,
     readiness,
     rollOut,

@@ -34,6 +34,7 @@ import { NoEndpointResponder, type UnservedPortCheck } from '../services/packet-
 import { UntranslatedPackets } from '../services/packet-in/untranslated.ts';
 import { adminPorts } from './admin-ports.ts';
 import type { AgentConfig } from './config/agent-config.ts';
+import type { AgentRecording } from './history/agent-recording.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, warnOfWatchedPods } from './kube-sources.ts';
 import { leaseCheck } from './lease-check.ts';
 import { NodeChanges } from './node-changes.ts';
@@ -47,6 +48,9 @@ import { reportPolicyMode } from './policy-mode.ts';
 import { routingCheck } from './routing-check.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
+
+/** Events of the agent, for metrics and status, and for the history. */
+type AgentHooks = AgentEvents & { readonly recording: AgentRecording };
 
 interface WiredAgent {
   /** Ports for `agent.sock` and the metrics. */
@@ -63,18 +67,19 @@ interface WiredAgent {
  */
 export function createAgent(
   config: AgentConfig,
-  hooks: AgentEvents,
+  { recording, ...observed }: AgentHooks,
   log: Log,
   signal: AbortSignal,
   ofConfig: ConfigState = { warnings: [], isFormer: false },
 ): WiredAgent {
+  const hooks = recording.hooks(observed);
   selfTest();
   const base = openBase(config, ofConfig);
   const { readiness, rollOut, changes, repairs, stack, warnings } = base;
-  const { ovs, nodeState, links, operatorOverrides, megaflows, retry } = openNode({ config, ...base, hooks, log }, signal);
+  const { ovs, nodeState, links, operatorOverrides, megaflows, retry } = openNode({ config, ...base, hooks, recording, log }, signal);
   let started: StartedNode | undefined;
   const packetIn = answerPackets(ovs, () => started, log);
-  const { sources, peers, pods, postNodeEvent } = openCluster(config, { hooks, warnings, log });
+  const { sources, peers, pods, postNodeEvent } = openCluster(config, { hooks, recording, warnings, log });
   const suspensions = openSuspensions(config, postNodeEvent, log);
   const repair = new RepairPause({ nodeState, log, postEvent: postNodeEvent, now: () => performance.now() });
   const checks = openChecks(config, log);
@@ -95,9 +100,14 @@ export function createAgent(
     pods,
     suspensions,
     paths,
-    confirmed: () => rollOut.clear('sources'),
+    written: recording.denied,
+    confirmed: () => {
+      rollOut.clear('sources');
+      recording.history.note('agent.synced', [`node/${config.nodeName}`], {});
+    },
   };
-  const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides };
+  recording.watch({ readiness, started: () => started }, signal);
+  const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides, recording };
   return {
     admin: adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more }),
     run: async () =>
@@ -143,15 +153,20 @@ function answerPackets({ packets }: SwitchConnections, started: () => StartedNod
 }
 
 /** Objects of the cluster, and events about this node. */
-function openCluster(config: AgentConfig, { hooks, warnings, log }: Pick<NodeParts, 'hooks' | 'warnings' | 'log'>) {
-  const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });
+function openCluster(
+  config: AgentConfig,
+  { hooks, recording, warnings, log }: Pick<NodeParts, 'hooks' | 'recording' | 'warnings' | 'log'>,
+) {
+  const onReport: AgentRecording['sources']['note'] = (kind, report) => recording.sources.note(kind, report);
+  const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure, onReport });
+  recording.followObjects(sources);
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
   warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
   return {
     sources,
     peers: peersFromNodes(sources.nodes.replica, config.nodeName),
     pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
-    postNodeEvent: nodeEventPoster(sources, config.nodeName),
+    postNodeEvent: recording.nodeEvents(nodeEventPoster(sources, config.nodeName)),
   };
 }
 
@@ -236,6 +251,7 @@ interface NodeParts {
   readonly changes: NodeChanges;
   readonly readiness: Readiness;
   readonly hooks: AgentEvents;
+  readonly recording: AgentRecording;
   readonly repairs: RepairHistory;
   readonly warnings: Map<string, readonly string[]>;
   readonly log: Log;
@@ -252,22 +268,23 @@ interface OpenedNode {
 
 /** Each needs the other: reports of OVS make the state observe again, and the state writes over the connections to OVS. */
 function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
-  const { config, stack, changes, readiness, hooks, repairs, warnings, log } = parts;
+  const { config, stack, changes, readiness, hooks, recording, repairs, warnings, log } = parts;
+  const { connections } = recording;
   const losses = new BridgeLosses({ readiness, desired: () => nodeState.bridge.counts });
   const ovs = openSwitch(
     {
       config,
       readiness,
       log,
-      databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
+      databaseSynced: connections.noting('ovsdb', () => nodeState.reconcilers.switch.invalidate()),
       databaseFailed: hooks.onDatabaseFailure,
-      bridgeUp: () => {
+      bridgeUp: connections.noting('bridge', () => {
         losses.connected();
         retry.bridgeUp();
         nodeState.reconcilers.bridge.invalidate();
         nodeState.reconcilers.settings.recheck(); // the contents of its taps depend on its version
         changes.datapath.ring();
-      },
+      }),
       bridgeFailed: (cause) => {
         retry.bridgeAway();
         hooks.onBridgeFailure?.(cause);
@@ -281,7 +298,8 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const megaflows = megaflowsOf(parts, ovs);
   const podsChecked = (sentences: readonly string[]): void =>
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
-  const noting = losses.follow(notingDrift(hooks.events, repairs, () => nodeState));
+  const recorded = recording.nodeState(hooks.events, () => nodeState);
+  const noting = losses.follow(notingDrift(recorded, repairs, () => nodeState));
   // The kernel data path changes the affected megaflow itself.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {

@@ -57,10 +57,12 @@ interface KubeSourcesOptions {
   readonly stateDir: string;
   readonly log: Log;
   readonly onFailure?: (kind: string, error: SeineError) => void;
+  /** Called with every report about a copy. */
+  readonly onReport?: (kind: string, report: ReflectorReport) => void;
 }
 
 /** @throws SeineError `INVALID_INPUT` if there is no usable access to an API server */
-export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure }: KubeSourcesOptions): KubeSources {
+export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure, onReport: reported }: KubeSourcesOptions): KubeSources {
   const access = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
   const server = config.kubeAPIServerOverride;
   const http = new KubeHttp(loadKubeAccess({ ...access, ...(server === undefined ? {} : { server }) }), 'seine-agent');
@@ -77,6 +79,7 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
       turns,
       stateDir,
       onReport: (report) => {
+        reported?.(resource.kind, report);
         if (report.what === 'failed') onFailure?.(resource.kind, report.error);
         reportTo(log.child({ resource: resource.kind }), resource.kind, report);
       },

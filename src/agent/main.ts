@@ -7,6 +7,7 @@ import type { NodeStateEvents } from '../dataplane/targets/target-options.ts';
 import { Observability } from '../operations/admin/observability.ts';
 import { createAgent } from './agent.ts';
 import { configInForce, keepConfig } from './config/config-file.ts';
+import { AgentRecording } from './history/agent-recording.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 
@@ -56,7 +57,10 @@ async function main(): Promise<void> {
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new SeineError('CANCELLED', `${name} received`)));
   log.info('agent starts', { bridge: config.ovsBridge, dataPath: config.ovsDatapathType, tunnel: config.tunnelType });
   const observability = new Observability(log, programLog.control);
-  const agent = createAgent(config, observability.hooks(loggedEvents(log)), log, stop.signal, { warnings, isFormer: text === undefined });
+  const recording = new AgentRecording(config, log);
+  const hooks = { ...observability.hooks(loggedEvents(log)), recording };
+  const agent = createAgent(config, hooks, log, stop.signal, { warnings, isFormer: text === undefined });
+  const recorded = recording.history.run(stop.signal);
   await observability.open(agent.admin, stop.signal);
   try {
     await agent.run();
@@ -65,6 +69,7 @@ async function main(): Promise<void> {
   } finally {
     stop.abort();
     await observability.close();
+    await recorded;
   }
   log.info('agent stops');
 }

@@ -57,6 +57,8 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly peerSource: PeerSource;
   readonly suspensions: Suspensions;
   readonly paths: PeerPathSelection;
+  /** Called with each line of the log of denied packets. */
+  readonly written: Parameters<typeof openDeniedLog>[0]['written'];
   /** Called once every source was synced, and unowned entries may be removed. */
   readonly confirmed: () => void;
 }

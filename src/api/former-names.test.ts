@@ -9,9 +9,10 @@ it('reports names of earlier releases beside the present ones', () => {
   expect(healthWithFormerNames(report)).toEqual({
     ...report,
     problems: [
-      { ...failing, formerKind: 'look.failing' },
-      { ...failing, kind: 'cni' },
+      { ...failing, mend: 'df /', formerKind: 'look.failing' },
+      { ...failing, kind: 'cni', mend: 'df /' },
     ],
+    looks: [],
   });
 });
 

@@ -37,6 +37,7 @@ export const problemKinds = {
   cni: 'the CNI plugin or its configuration is not what was installed; `about` is the file',
   node: 'a warning about the node itself; `about` is the part of the agent that found it',
   held: 'a mass removal waits for a second check; `about` is the kind of entries',
+  history: 'the history of the node cannot be written; `seinectl timeline` lacks this time',
   'check.failing': 'a periodic check fails repeatedly',
 } as const;
 type ProblemKind = keyof typeof problemKinds;
@@ -54,6 +55,8 @@ export interface Problem {
   readonly ageSeconds: number;
   /** Remedy, as one command if possible; absent if it is not known. */
   readonly remedy?: string;
+  /** @deprecated Name of `remedy` up to 0.23; see `former-names.ts`. */
+  readonly mend?: string;
   /** @deprecated Kind up to 0.25, if it was another. */
   readonly formerKind?: string;
 }

@@ -20,7 +20,7 @@ import { addReach } from './reach/reach-commands.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
-import { addTimeline } from './timeline.ts';
+import { addTimeline } from './timeline/timeline-command.ts';
 import { addDrops } from './trace/drops-command.ts';
 import { addTrace } from './trace/trace-command.ts';
 import { addWhatIf } from './what-if/what-if-command.ts';
@@ -36,7 +36,7 @@ Examples:
   seinectl diff                                   entries that differ from the desired state (exit 1 if any)
   seinectl pause --for 10m                        change flows manually; they are not repaired meanwhile
   ovs-ofctl --names dump-flows br-int | seinectl annotate
-  seinectl timeline --since 10m                   recent events of the agent, one line each
+  seinectl timeline pod shop/web-0 --since 2h     what happened to a pod, also before a restart of the agent
   seinectl trace shop/web-0 service:shop/db 5432  the path of a packet, the verdict, and who decided it
   seinectl drops --for 10s                        how many packets ended, and why
   seinectl whatif -f policy.yaml                  which connections a change breaks and opens, before it is made
@@ -91,7 +91,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   addAnnotate(root, programContext);
   addCapture(root, { agent: () => context().agent, terminal, exitWith });
   addPacketPaths(root, programContext);
-  addTimeline(root, { agent: () => context().agent, terminal, exitWith });
+  addTimeline(root, { agent: () => context().agent, isOnNode: true, terminal, env: process.env, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });
   addWire(root, { terminal, stdin, exitWith });

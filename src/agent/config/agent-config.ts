@@ -121,6 +121,24 @@ const wireGuardSchema = z.strictObject({
   socketFolder: absolutePath.default('/var/run/wireguard'),
 });
 
+/** Size in bytes: a number, or with a suffix of Kubernetes quantities. */
+const size = z
+  .union([z.int(), z.string()])
+  .transform((value, context): number => {
+    const [, digits, unit] = /^(\d{1,12})(Ki|Mi|Gi)?B?$/.exec(String(value)) ?? [];
+    const bytes = Number(digits) * { '': 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 }[(unit ?? '') as '' | 'Ki' | 'Mi' | 'Gi'];
+    if (Number.isSafeInteger(bytes)) return bytes;
+    context.addIssue({ code: 'custom', message: `${JSON.stringify(value)} is not a size, such as 32MiB` });
+    return z.NEVER;
+  })
+  .refine((bytes) => bytes === 0 || (bytes >= 2 ** 20 && bytes <= 2 ** 32), 'is neither 0 nor from 1MiB to 4GiB');
+
+/** Settings of the history on disk. */
+const historySchema = z.strictObject({
+  /** Maximum size of all files below `stateDir`/history; 0: nothing is recorded. */
+  size: size.default(32 * 2 ** 20),
+});
+
 const schema = z
   .strictObject({
     nodeName: z
@@ -186,6 +204,7 @@ const schema = z
     /** Answer to STATUS of the CNI plugin. */
     status: statusSchema.prefault({}),
     policy: policySchema.prefault({}),
+    history: historySchema.prefault({}),
     logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
   })
   .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
@@ -204,9 +223,16 @@ const schema = z
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy` and `wireGuard` with a dot. */
+/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy`, `wireGuard` and `history` with a dot. */
 export function configKeys(): readonly string[] {
-  const inner = { proxy: proxySchema, hybrid: hybridSchema, status: statusSchema, policy: policySchema, wireGuard: wireGuardSchema };
+  const inner = {
+    proxy: proxySchema,
+    hybrid: hybridSchema,
+    status: statusSchema,
+    policy: policySchema,
+    wireGuard: wireGuardSchema,
+    history: historySchema,
+  };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }

@@ -22,7 +22,8 @@ export interface AgentEvents {
   readonly events: NodeStateEvents;
   readonly onCall: (call: CniCallRecord) => void;
   readonly observe: Observe;
-  readonly onPodStage: (stage: string, tookMs: number) => void;
+  /** Called with the stages of an ADD, and the owner of the pod's flows. */
+  readonly onPodStage: (stage: 'flows' | 'interface' | 'port' | 'announce', tookMs: number, owner: string) => void;
   /** Called when watching a resource in the API server fails. */
   readonly onSourceFailure: (kind: string, error: SeineError) => void;
   readonly onDatabaseFailure: (error: SeineError) => void;

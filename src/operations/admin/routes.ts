@@ -2,9 +2,10 @@ import type { RotationAnswer } from '../../api/wireguard.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
+import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
-import { type ApiRoutes, json, text } from './answer.ts';
+import { type ApiAnswer, type ApiRoutes, json, linesAnswer, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
 import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
 import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
@@ -57,6 +58,7 @@ export type AgentPorts = StatusPort &
   DeniedLogPort &
   InputsPort &
   LeasesPort &
+  TimelinePort &
   Omit<CheckRoutePort, 'health'> &
   CallersPort &
   RepairPort &
@@ -135,9 +137,21 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/inputs': () => inputs(agent),
     '/v1/config': () => configuration(agent),
     '/v1/leases': () => leases(agent),
+    '/v1/timeline': (query, signal) => timeline(agent, query, signal),
     '/v1/logs': () => lastLines(sources.control),
     '/v1/log-level': () => logLevel(sources.control),
   };
+}
+
+/** Events of this node; those that follow are sent at once. */
+function timeline(agent: AgentPorts, query: URLSearchParams, signal: AbortSignal): ApiAnswer {
+  const lines = timelineLines(agent, query, signal);
+  if (query.get('follow') === null) return linesAnswer(lines, agent.turns);
+  return { status: 200, contentType: 'application/x-ndjson', body: lineByLine(lines) };
+}
+
+async function* lineByLine(lines: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${line}\n`;
 }
 
 /** Changes that root on this node may make, all of them temporary; and tests that send packets. */

@@ -52,6 +52,8 @@ export interface ServedCall {
   readonly tookMs: number;
   /** Durations (ms); stages that the call did not reach are missing. */
   readonly stages: readonly (readonly [StageName, number])[];
+  /** `namespace/name`, as the runtime sent it; absent if it names no pod. */
+  readonly pod?: string;
 }
 
 type CallContext = Omit<Caller, 'request'>;
@@ -120,7 +122,8 @@ export class CniCalls {
   #note(wire: WireRequest, { command, code, stages }: CallOutcome, tookMs: number): void {
     const { log, onCall } = this.#ports;
     if (code === 0) log.working(callKey(command, wire));
-    onCall?.({ command, code, tookMs, stages: stages.entries });
+    const pod = podNameIn(wire);
+    onCall?.({ command, code, tookMs, stages: stages.entries, ...(pod === undefined ? {} : { pod }) });
   }
 
   /**
@@ -286,11 +289,16 @@ export class CniCalls {
 }
 
 /** Key of a failing call: `ADD of NAMESPACE/NAME`, or the container if the runtime does not name the pod. */
-function callKey(command: string, { env }: WireRequest): string {
+function callKey(command: string, wire: WireRequest): string {
+  const whose = podNameIn(wire) ?? wire.env.CNI_CONTAINERID?.slice(0, LOGGED_LENGTH_MAX);
+  return `${command.slice(0, LOGGED_LENGTH_MAX)} of ${whose ?? 'no container'}`;
+}
+
+/** `namespace/name` of the pod, unchecked. */
+function podNameIn({ env }: WireRequest): string | undefined {
   const named = (key: string): string | undefined => new RegExp(`(?:^|;)${key}=([^;]{1,253})`).exec(env.CNI_ARGS ?? '')?.[1];
   const [namespace, name] = [named('K8S_POD_NAMESPACE'), named('K8S_POD_NAME')];
-  const whose = namespace === undefined || name === undefined ? env.CNI_CONTAINERID?.slice(0, LOGGED_LENGTH_MAX) : `${namespace}/${name}`;
-  return `${command.slice(0, LOGGED_LENGTH_MAX)} of ${whose ?? 'no container'}`;
+  return namespace === undefined || name === undefined ? undefined : `${namespace}/${name}`;
 }
 
 async function failureOf(work: Promise<void>): Promise<CniError | undefined> {

@@ -40,8 +40,8 @@ export interface PodNetworkOptions {
   readonly changed: (key: AttachmentKey, attached: AttachedPod) => void;
   /** Aborts when the agent ends. */
   readonly shutdown: AbortSignal;
-  /** Reports the stages of an ADD, for metrics. `flows`, `interface` and `port` overlap. */
-  readonly onStage?: (stage: PodStage, tookMs: number) => void;
+  /** Reports the stages of an ADD, with the owner of the pod's flows. `flows`, `interface` and `port` overlap. */
+  readonly onStage?: (stage: PodStage, tookMs: number, owner: Owner) => void;
   readonly log: Log;
 }
 

@@ -204,7 +204,8 @@ export class NodePodNetwork implements PodNetwork {
   /** Realizes a pod; the node's MTU may change meanwhile. */
   async #realize(attached: Attached, signal: AbortSignal): Promise<void> {
     const { owner, hostIfName, want } = attached;
-    const { nodeState, ports, onStage = () => {} } = this.#options;
+    const { nodeState, ports } = this.#options;
+    const onStage = (stage: 'flows' | 'interface' | 'port', tookMs: number): void => this.#options.onStage?.(stage, tookMs, owner);
     const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
     const port = attached.port === 'own' ? { port: portOfPod(want, hostIfName, attached.ofPort) } : {};
     const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), ...port };
@@ -288,7 +289,7 @@ export class NodePodNetwork implements PodNetwork {
     const startedMs = performance.now();
     const isCurrent = (): boolean => this.#isCurrent(attached);
     this.#announcements.announce({ ofPort, mac: want.mac, addresses: want.addresses.map(({ ip }) => ip), isCurrent });
-    this.#options.onStage?.('announce', performance.now() - startedMs);
+    this.#options.onStage?.('announce', performance.now() - startedMs, attached.owner);
   }
 
   #flowsOf(want: Parameters<typeof podIntent>[0], { ofPort }: Pick<Attached, 'ofPort'>): PodWanted {

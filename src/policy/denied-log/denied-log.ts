@@ -44,6 +44,8 @@ interface DeniedLogOptions {
   readonly ownerOf: (address: Ip) => string | undefined;
   readonly mode: () => PolicyMode;
   readonly log: Log;
+  /** Called with each line: the denial, and the number of packets since the last line about them. */
+  readonly written?: (pod: PodIdentity, denial: DenialView, packets: number) => void;
   /** Milliseconds, from any fixed moment; never goes back. */
   readonly now: () => number;
 }
@@ -181,8 +183,10 @@ export class DeniedLog {
   #write({ pod, packet, repeated }: RecentLine): void {
     const unlogged = this.#unlogged.get(pod.namespace);
     this.#unlogged.delete(pod.namespace);
+    const denial = this.describe(nameOf(pod), packet);
+    this.#options.written?.(pod, denial, Math.max(1, repeated));
     this.#options.log.info('NetworkPolicy denied', {
-      ...this.describe(nameOf(pod), packet),
+      ...denial,
       ...(packet.ports === undefined ? {} : { sourcePort: packet.ports.source }),
       repeated,
       ...(unlogged === undefined ? {} : { unlogged }),

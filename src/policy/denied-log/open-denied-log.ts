@@ -28,6 +28,8 @@ interface DeniedLogParts {
   readonly sources: DeniedLogSources;
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
   readonly log: Log;
+  /** Called with each line, see `DeniedLog`. */
+  readonly written?: ConstructorParameters<typeof DeniedLog>[0]['written'];
 }
 
 /** Denied log, and the pods that are in it. */
@@ -42,7 +44,7 @@ export interface OpenedDeniedLog {
 const asked = 'denied';
 
 export function openDeniedLog(
-  { config, ovs, sources, nodeState, log: agentLog }: DeniedLogParts,
+  { config, ovs, sources, nodeState, written, log: agentLog }: DeniedLogParts,
   { live, policy }: { readonly live: LiveEnvironment; readonly policy: PolicyController },
   signal: AbortSignal,
 ): OpenedDeniedLog {
@@ -66,6 +68,7 @@ export function openDeniedLog(
     ownerOf: (address) => policy.holderOf(address) ?? nodeWith(sources, address),
     mode: () => live.current.policyMode ?? 'enforce',
     log: agentLog,
+    ...(written ? { written } : {}),
     now,
   });
   followDeniedLog({ log, pods, bridge: ovs.openflow }, agentLog, signal);

@@ -6,6 +6,7 @@ import { AgentClient } from '../agent-client.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { Terminal } from '../terminal.ts';
+import { addTimeline } from '../timeline/timeline-command.ts';
 import { addTrace } from '../trace/trace-command.ts';
 import { addCluster } from './cluster-command.ts';
 
@@ -15,7 +16,7 @@ This seinectl has the commands that need no node. On a node, all commands of its
 
 /**
  * Runs a command line of the `seinectl` that comes as an npm package: for macOS, and every other host that is not a node. It has the `cluster`
- * commands and `trace`, and loads no native module.
+ * commands, `trace` and `timeline`, and loads no native module.
  *
  * @returns the exit code
  */
@@ -38,6 +39,7 @@ export async function runCluster(
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   addCluster(root, { terminal, env, exitWith });
   addTrace(root, { agent: () => new AgentClient(defaultPaths.apiSocket), terminal, env, exitWith });
+  addTimeline(root, { agent: () => new AgentClient(defaultPaths.apiSocket), isOnNode: false, terminal, env, exitWith });
   try {
     await root.parseAsync([...args], { from: 'user' });
     return code;

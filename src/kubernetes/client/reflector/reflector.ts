@@ -4,7 +4,7 @@ import { pause } from '../../../base/async/pause.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { KubeHttp } from '../http-client.ts';
 import { apiLimits, type JsonSink, readJson, type Unreadable } from '../json/json-stream.ts';
-import { type Replica, ReplicaStore } from '../replica/replica.ts';
+import { type Replica, type ReplicaChanges, ReplicaStore } from '../replica/replica.ts';
 import { ReplicaKeeper } from '../replica/replica-keeper.ts';
 import { type ObjectRead, readObject, SnapshotDraft } from '../replica/snapshot-draft.ts';
 import { identityIn, identityOf, type ObjectIdentity, type Resource } from '../resource.ts';
@@ -67,6 +67,11 @@ export class Reflector<T> {
 
   get replica(): Replica<T> {
     return this.#store;
+  }
+
+  /** Calls back with each change of an object, see `ReplicaStore.observe`. @returns a function that ends it */
+  observe(observer: (changes: ReplicaChanges<T>) => void): () => void {
+    return this.#store.observe(observer);
   }
 
   get status(): ReflectorStatus {

@@ -27,6 +27,27 @@ export interface Held<T> {
   readonly value: T;
 }
 
+/** Change of one object. Without `before` it was added, without `after` removed. */
+export interface ReceivedChange<T> {
+  readonly key: string;
+  readonly before?: T;
+  readonly after?: T;
+  /** Version that the server sent with the change; of a removed object possibly its last. */
+  readonly version: string;
+}
+
+/** Changes that were made together. */
+export interface ReplicaChanges<T> {
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  /** All changes, or the first ones of many. */
+  readonly first: readonly ReceivedChange<T>[];
+}
+
+/** Maximum number of changes of a list that observers get one by one. */
+const LISTED_MAX = 100;
+
 /** Maximum number of deleted keys remembered, so that a late older event does not restore the object. */
 const MAX_TOMBSTONES = 1_024;
 
@@ -37,6 +58,7 @@ export class ReplicaStore<T> implements Replica<T> {
   #objects = new Map<string, Held<T>>();
   readonly #tombstones = new Map<string, string>();
   readonly #listeners = new Set<(keys: ReadonlySet<string>) => void>();
+  readonly #observers = new Set<(changes: ReplicaChanges<T>) => void>();
   readonly #syncs = new EventEmitter().setMaxListeners(0);
   #dirty = new Set<string>();
   #synced = false;
@@ -77,6 +99,16 @@ export class ReplicaStore<T> implements Replica<T> {
     return () => this.#listeners.delete(listener);
   }
 
+  /**
+   * Calls back with each change when it is made; not with a first list, all of which is new. The callback must not throw.
+   *
+   * @returns a function that ends it
+   */
+  observe(observer: (changes: ReplicaChanges<T>) => void): () => void {
+    this.#observers.add(observer);
+    return () => this.#observers.delete(observer);
+  }
+
   /** Fills an empty store with the copy stored by an earlier process. */
   restore(objects: ReadonlyMap<string, Held<T>>): void {
     this.#objects = new Map(objects);
@@ -98,7 +130,9 @@ export class ReplicaStore<T> implements Replica<T> {
     const old = this.#objects.get(key);
     const held = this.reuse(key, version, value);
     this.#objects.set(key, held);
-    if (held.value !== old?.value) this.#dirty.add(key);
+    if (held.value === old?.value) return;
+    this.#dirty.add(key);
+    this.#observed({ key, version, after: value, ...(old ? { before: old.value } : {}) });
   }
 
   /**
@@ -113,7 +147,9 @@ export class ReplicaStore<T> implements Replica<T> {
       return;
     }
     this.#bury(key, version);
-    if (this.#objects.delete(key)) this.#dirty.add(key);
+    if (!this.#objects.delete(key)) return;
+    this.#dirty.add(key);
+    if (old) this.#observed({ key, version, before: old.value });
   }
 
   /** Returns the number of objects that `next` does not have. */
@@ -129,6 +165,7 @@ export class ReplicaStore<T> implements Replica<T> {
    * @param gone objects that the snapshot reported as deleted, with the version of that
    */
   replace(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
+    if (this.#observers.size > 0 && this.#objects.size > 0) this.#observedAll(changesBetween(this.#objects, next));
     for (const [key, { value }] of next) if (this.#objects.get(key)?.value !== value) this.#dirty.add(key);
     for (const key of this.#objects.keys()) if (!next.has(key)) this.#dirty.add(key);
     this.#objects = next;
@@ -155,6 +192,16 @@ export class ReplicaStore<T> implements Replica<T> {
     if (this.#dirty.size > 0) this.#announce();
   }
 
+  #observed(change: ReceivedChange<T>): void {
+    if (this.#observers.size === 0) return;
+    const [was, is] = ['before' in change, 'after' in change];
+    this.#observedAll({ added: was ? 0 : 1, changed: was && is ? 1 : 0, removed: is ? 0 : 1, first: [change] });
+  }
+
+  #observedAll(changes: ReplicaChanges<T>): void {
+    if (changes.first.length > 0) for (const observer of this.#observers) observer(changes);
+  }
+
   #bury(key: string, version: string): void {
     this.#tombstones.delete(key);
     this.#tombstones.set(key, version);
@@ -176,4 +223,20 @@ export class ReplicaStore<T> implements Replica<T> {
     if (old) this.#ignored++;
     return old;
   }
+}
+
+function changesBetween<T>(before: ReadonlyMap<string, Held<T>>, after: ReadonlyMap<string, Held<T>>): ReplicaChanges<T> {
+  const counts = { added: 0, changed: 0, removed: 0 };
+  const first: ReceivedChange<T>[] = [];
+  const note = (what: keyof typeof counts, change: ReceivedChange<T>): void => {
+    counts[what]++;
+    if (first.length < LISTED_MAX) first.push(change);
+  };
+  for (const [key, { version, value }] of after) {
+    const old = before.get(key);
+    if (old === undefined) note('added', { key, version, after: value });
+    else if (old.value !== value) note('changed', { key, version, before: old.value, after: value });
+  }
+  for (const [key, { version, value }] of before) if (!after.has(key)) note('removed', { key, version, before: value });
+  return { ...counts, first };
 }

@@ -18,6 +18,8 @@ export interface CniCallRecord {
   readonly code: number;
   readonly tookMs: number;
   readonly stages: Iterable<readonly [stage: string, ms: number]>;
+  /** `namespace/name`; absent if the runtime names no pod. */
+  readonly pod?: string;
 }
 
 /** Counters of the agent's events, for metrics and for `seinectl status`. */
@@ -64,6 +66,8 @@ export class AgentRecord {
         this.#add('drift_entries_total', { part }, keys.length);
         then.drift(part, keys);
       },
+      lost: (part, keys) => then.lost?.(part, keys),
+      complete: (part) => then.complete?.(part),
       repaired: (part, tookMs) => {
         this.#observe('drift_repair_duration_seconds', { part }, tookMs / 1_000);
         then.repaired(part, tookMs);

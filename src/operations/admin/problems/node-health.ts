@@ -29,6 +29,9 @@ export interface HealthPort extends FactsPort {
   /** Periodic checks of everything that is not a target. */
   readonly healthChecks: Pick<HealthChecks, 'records' | 'problems'>;
   readonly held: () => readonly HeldRemovals[];
+  readonly history: { problems(): readonly FoundProblem[] };
+  /** Receives all problems each second. */
+  readonly problemRecord: { note(problems: readonly Problem[]): void };
   /** Posts an event of this node's Node object. */
   readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
 }
@@ -48,7 +51,12 @@ export class NodeHealth {
 
   /** Updates the problems every second, and posts events of those that last, until `signal` is aborted. */
   start(signal: AbortSignal): void {
-    const timer = setInterval(() => this.#events.note(this.problems()), EVERY_MS).unref();
+    const note = (): void => {
+      const problems = this.problems();
+      this.#events.note(problems);
+      this.#agent.problemRecord.note(problems);
+    };
+    const timer = setInterval(note, EVERY_MS).unref();
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
@@ -64,6 +72,7 @@ export class NodeHealth {
       ...agentProblems(statusFacts(agent, this.#record)),
       ...agent.healthChecks.problems(),
       ...agent.held().map(heldRemovals),
+      ...agent.history.problems(),
       ...namedWarnings(agent).map(([about, message]): FoundProblem => ({ kind: 'node', about, message })),
     ]);
   }

@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { AgentClient } from './agent-client.ts';
-import { plain } from './paint.ts';
-import { timeline } from './timeline.ts';
+import { AgentClient } from '../agent-client.ts';
+import { plain } from '../paint.ts';
+import { showLog } from './log-view.ts';
 
 const nowMs = Date.parse('2026-11-23T12:00:00.000Z');
 const line = (time: string, level: string, msg: string, fields: object = {}) =>
@@ -18,7 +18,7 @@ const lines = [
   line('2026-11-23T11:59:00.000Z', 'debug', 'reconciled', { part: 'host', owner: 'pod/shop/web-0' }),
 ];
 
-async function shown(options: Partial<Parameters<typeof timeline>[1]>) {
+async function shown(options: Partial<Parameters<typeof showLog>[1]>) {
   const folder = mkdtempSync(join(tmpdir(), 'seine-timeline-'));
   const socket = join(folder, 'agent.sock');
   const server = createServer((request, response) => {
@@ -33,7 +33,7 @@ async function shown(options: Partial<Parameters<typeof timeline>[1]>) {
     remark: (text: string) => void err.push(text),
   };
   try {
-    const code = await timeline(new AgentClient(socket), { since: 600, level: 'debug', ...options }, terminal, nowMs);
+    const code = await showLog(new AgentClient(socket), { since: 600, level: 'debug', ...options }, terminal, nowMs);
     return { code, out, err };
   } finally {
     await new Promise((resolve) => server.close(resolve));
