@@ -72,6 +72,7 @@ export async function buildImagesOfRelease(version: string, source: string, sign
 /** @returns environment of a shell whose `podman` uses the storage of `podman` here */
 export function shellEnvironment(): Readonly<Record<string, string>> {
   const file = join(cache, 'storage.conf');
+  mkdirSync(cache, { recursive: true });
   writeFileSync(file, `[storage]\ndriver = "overlay"\ngraphroot = "${storage}"\nrunroot = "${runFolder}"\n`);
   return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
 }
