@@ -1,7 +1,7 @@
 import { checkNames } from '../../src/api/check.ts';
 import { problemKinds } from '../../src/api/problem.ts';
 import { hostSettings } from '../../src/nodes/local/host-settings.ts';
-import { formerHelp, METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/operations/admin/metrics/metric-rows.ts';
+import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/operations/admin/metrics/metric-rows.ts';
 
 /** Tables of `docs/operations.md` and `docs/reference` from the tables of the agent. */
 export function metricsTable(): string {
@@ -9,14 +9,7 @@ export function metricsTable(): string {
   const rows = [...ours, ...Object.entries<MetricRow>(processRows)].map(
     ([name, { type, labels = [], help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
   );
-  const former = Object.entries<MetricRow>(metricRows).flatMap(([name, row]) => formerRow(name, row));
-  return ['| Metric | Type | Labels | Meaning |', '|---|---|---|---|', ...rows, ...former].join('\n');
-}
-
-function formerRow(name: string, { type, labels = [], former }: MetricRow): readonly string[] {
-  if (former === undefined) return [];
-  const names = (former.labels ?? labels).map((label) => `\`${label}\``).join(', ');
-  return [`| \`${METRIC_PREFIX}${former.name}\` | ${type} | ${names} | ${formerHelp(name)} |`];
+  return ['| Metric | Type | Labels | Meaning |', '|---|---|---|---|', ...rows].join('\n');
 }
 
 export function kernelSettingsTable(): string {

@@ -109,9 +109,9 @@ function alertRules(): readonly Alert[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/** Replaces Prometheus' templates by the names of their values. Of adjacent ones, which are present and former labels, the first is named. */
+/** Replaces Prometheus' templates by the names of their values. */
 function filled(text: string): string {
-  return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}(?:\{\{[^}]*\}\})*/g, '*$1*');
+  return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}/g, '*$1*');
 }
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');

@@ -73,8 +73,6 @@ export interface Finding {
   readonly effect?: string;
   /** Remedy, as one command if possible. */
   readonly remedy?: string;
-  /** @deprecated Name of `remedy` up to 0.23; see `former-names.ts`. */
-  readonly mend?: string;
 }
 
 /**

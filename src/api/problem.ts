@@ -55,8 +55,6 @@ export interface Problem {
   readonly ageSeconds: number;
   /** Remedy, as one command if possible; absent if it is not known. */
   readonly remedy?: string;
-  /** @deprecated Name of `remedy` up to 0.23; see `former-names.ts`. */
-  readonly mend?: string;
   /** @deprecated Kind up to 0.25, if it was another. */
   readonly formerKind?: string;
 }

@@ -118,8 +118,6 @@ interface ClosedPod {
 
 /** Status of the agent. Agents up to 0.2.0 do not report its health. */
 export interface AgentStatus extends Partial<HealthReport> {
-  /** @deprecated Name of `healthChecks` up to 0.23; see `former-names.ts`. */
-  readonly looks?: HealthReport['healthChecks'];
   /** @deprecated Verdict up to 0.25, if it had another name. */
   readonly formerVerdict?: string;
   readonly node: string;

@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { healthChecksOf } from '../../src/api/former-names.ts';
 import type { HealthCheckStatus } from '../../src/api/problem.ts';
 import type { AgentStatus } from '../../src/api/status.ts';
 import type { BenchLab } from './bench-lab.ts';
@@ -57,7 +56,7 @@ async function bridgeChecks(lab: BenchLab): Promise<readonly SeenCheck[]> {
   const endMs = Date.now() + watchMs;
   while (Date.now() < endMs) {
     const status: AgentStatus = await lab.status();
-    const look = healthChecksOf(status).find(({ name }) => name === 'bridge');
+    const look = status.healthChecks?.find(({ name }) => name === 'bridge');
     if (look !== undefined) note(seen, look);
     await sleep(pollMs);
   }

@@ -13,12 +13,7 @@ const ofTarget = ['instance', 'job'];
 const series = new Map<string, readonly string[]>([
   ['up', ofTarget],
   ...[
-    ...Object.entries<MetricRow>(metricRows).flatMap(([name, row]) => [
-      [METRIC_PREFIX + name, row] as const,
-      ...(row.former === undefined
-        ? []
-        : [[METRIC_PREFIX + row.former.name, { ...row, labels: row.former.labels ?? row.labels }] as const]),
-    ]),
+    ...Object.entries<MetricRow>(metricRows).map(([name, row]) => [METRIC_PREFIX + name, row] as const),
     ...Object.entries<MetricRow>(processRows),
   ].flatMap(([name, { type, labels = [] }]): [string, readonly string[]][] => {
     const all = [...labels, ...ofTarget];

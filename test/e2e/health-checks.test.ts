@@ -28,7 +28,7 @@ async function seinectl(...args: readonly string[]): Promise<string> {
 }
 
 const status = async (): Promise<AgentStatus> => JSON.parse(await seinectl('status', '-o', 'json')) as AgentStatus;
-const look = async (name: string) => (await status()).looks?.find((each) => each.name === name);
+const look = async (name: string) => (await status()).healthChecks?.find((each) => each.name === name);
 
 async function untilReported(kind: string, about: string, withinMs: number): Promise<void> {
   let reported: AgentStatus['problems'];
@@ -55,8 +55,8 @@ async function untilWell(withinMs: number): Promise<void> {
   let last = '';
   await until(
     async () => {
-      const { verdict, problems, looks } = await status();
-      last = JSON.stringify({ verdict, problems, looks });
+      const { verdict, problems, healthChecks } = await status();
+      last = JSON.stringify({ verdict, problems, healthChecks });
       // A check that becomes due between the two is overdue for a moment, as it waits for OVS.
       return verdict === 'no problems' && (await seinectl('status')).includes('No problems.');
     },
@@ -90,9 +90,9 @@ afterAll(async () => {
 
 it('reports "No problems." once every check has run, with the age of each', async () => {
   await untilWell(30_000);
-  const { looks = [], parts } = await status();
-  expect(looks.map(({ name }) => name)).toEqual(expect.arrayContaining([...parts.map(({ part }) => part), 'cni', 'journal']));
-  for (const { ageSeconds, roundSeconds } of looks) expect(ageSeconds).toBeLessThanOrEqual(roundSeconds);
+  const { healthChecks = [], parts } = await status();
+  expect(healthChecks.map(({ name }) => name)).toEqual(expect.arrayContaining([...parts.map(({ part }) => part), 'cni', 'journal']));
+  for (const { ageSeconds, roundSeconds } of healthChecks) expect(ageSeconds).toBeLessThanOrEqual(roundSeconds);
   const metrics = await lab.metrics(1);
   expect(metrics.get('health_check_age_seconds{check="bridge"}')).toBeLessThan(
     metrics.get('health_check_deadline_seconds{check="bridge"}') ?? 0,

@@ -219,7 +219,7 @@ function podObject({ node, pool, waiting }: FakeAgent): object {
 
 /** The status of an agent without problems, of about the length for a node with thirty pods. */
 export function fakeStatus(node: string, change: Partial<AgentStatus> = {}): string {
-  const looks = ['bridge', 'ovsdb', 'links', 'routes', 'firewall', 'settings', 'cni', 'leases'].map((name, at) => ({
+  const healthChecks = ['bridge', 'ovsdb', 'links', 'routes', 'firewall', 'settings', 'cni', 'leases'].map((name, at) => ({
     name,
     state: 'fresh',
     ageSeconds: at + 1.5,
@@ -254,7 +254,7 @@ export function fakeStatus(node: string, change: Partial<AgentStatus> = {}): str
       readiness: { state: 'ready' },
       verdict: 'no problems',
       problems: [],
-      looks,
+      healthChecks,
       sources,
       parts,
       bridge: { name: 'br-int', dataPath: 'system' },

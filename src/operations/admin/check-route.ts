@@ -1,5 +1,4 @@
 import type { CheckEvent } from '../../api/check.ts';
-import { withFormerNames } from '../../api/former-names.ts';
 import { seineVersion } from '../../api/version.ts';
 import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
@@ -41,8 +40,7 @@ async function* lines(port: CheckRoutePort, context: CheckContext, signal: Abort
   const checks = checksOf(port);
   const facts = { version: seineVersion, cniSocket: config.cniSocket };
   yield line({ kind: 'plan', node: config.nodeName, facts, checks: checks.map(({ name }) => name) });
-  for await (const news of runChecks(checks, context, signal))
-    yield line(news.kind === 'finding' ? { ...news, finding: withFormerNames(news.finding) } : news);
+  for await (const news of runChecks(checks, context, signal)) yield line(news);
   yield line({ kind: 'end' });
 }
 

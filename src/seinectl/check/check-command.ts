@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { AgentFacts, CheckEvent, CheckName, Finding } from '../../api/check.ts';
-import { presentFinding, withFormerNames } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine, safeText } from '../escape.ts';
@@ -72,7 +71,7 @@ export async function check({ agent, terminal }: CheckCommandContext, options: C
   if (asked.kind === 'silent') for (const finding of await checkWithoutAgent(agent.socketPath, asked.why, options.ovsRunDir)) tell(finding);
   for (const finding of await checkCni(options, asked.kind === 'answered' ? asked.facts : undefined)) tell(finding);
   const node = asked.kind === 'answered' ? asked.node : null;
-  if (options.json) terminal.line(safeText(JSON.stringify({ node, findings: findings.map(withFormerNames) }, undefined, 2)));
+  if (options.json) terminal.line(safeText(JSON.stringify({ node, findings: findings }, undefined, 2)));
   else terminal.remark(summary(findings));
   if (asked.kind === 'silent') return exitCodes.unreachable;
   return findings.some(({ state }) => state === 'problem' || state === 'unknown') ? exitCodes.different : exitCodes.ok;
@@ -101,7 +100,7 @@ async function askAgent(
       if (event.kind === 'plan') plan = event;
       if (event.kind === 'progress') progress(event.says);
       if (event.kind === 'finding') {
-        const finding = presentFinding(event.finding);
+        const { finding } = event;
         reported.add(finding.check).add(event.finding.check);
         tell(finding);
       }

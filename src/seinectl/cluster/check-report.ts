@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { remedyOf } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { safeLine } from '../escape.ts';
 import type { Answers, NodeAnswer } from '../fleet/answers.ts';
@@ -22,8 +21,6 @@ const findingSchema = z.object({
   state: z.enum(['ok', 'warning', 'problem', 'unknown']),
   what: z.string(),
   remedy: z.string().optional(),
-  /** Name up to 0.23. */
-  mend: z.string().optional(),
 });
 const answerSchema = z.object({ findings: z.array(findingSchema) });
 
@@ -85,7 +82,7 @@ export function badFindings({ rows }: Answers<NodeFindings>, { paint }: Room): s
 function wordsOf(findings: readonly BadFinding[]): string[] {
   const sentences = grouped(findings, ({ what }) => what);
   const more = sentences.length - MESSAGES_SHOWN;
-  const remedy = findings.map(remedyOf).find((each) => each !== undefined);
+  const remedy = findings.map(({ remedy }) => remedy).find((each) => each !== undefined);
   return [
     ...sentences.slice(0, MESSAGES_SHOWN).map(([what, of]) => `    ${safeLine(what)}${of.length > 1 ? ` (${of.length} times)` : ''}`),
     ...(more > 0 ? [`    and ${more} others`] : []),

@@ -153,7 +153,7 @@ it('prints the data of the page for programs', async () => {
   expect(answer).toMatchObject({
     asked: 2,
     answered: 1,
-    nodes: [{ node: 'node-1', pool: 'default', ready: true, verdict: 'no problems', oldestLookSeconds: 8.5, policy: { mode: 'enforce' } }],
+    nodes: [{ node: 'node-1', pool: 'default', ready: true, verdict: 'no problems', oldestCheckSeconds: 8.5, policy: { mode: 'enforce' } }],
     silent: [{ node: 'node-2', pool: 'canary', why: 'the answer breaks off' }],
     nodesWithoutAgent: [],
   });

@@ -16,10 +16,6 @@ export interface NodeSummary {
   readonly oldestCheckSeconds: number | null;
   /** Names of periodic checks that are missing or overdue. */
   readonly staleChecks: readonly string[];
-  /** @deprecated Names of the two members above up to 0.23; removed in 0.26. */
-  readonly oldestLookSeconds: number | null;
-  /** @deprecated */
-  readonly staleLooks: readonly string[];
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string };
   readonly dataPath: string;
   readonly policy: PolicySummary;
@@ -66,8 +62,6 @@ const answerSchema = z.object({
     .catch('unknown'),
   problems: many(z.object({ kind: z.string(), about: word, message: word })),
   healthChecks: checksSchema.optional(),
-  /** Name of `healthChecks` up to 0.23. */
-  looks: checksSchema.optional(),
   bridge: z.object({ dataPath: word }).catch({ dataPath: 'unknown' }),
   networkPolicy: z
     .object({
@@ -92,7 +86,7 @@ const answerSchema = z.object({
 
 /** @param text output of `seinectl status -o json`. @throws SeineError `PROTOCOL` if it is not a status */
 export function summaryOf(text: string): NodeSummary {
-  const { readiness, verdict, problems, looks = [], healthChecks = looks, versions, bridge, networkPolicy } = answerIn(text);
+  const { readiness, verdict, problems, healthChecks = [], versions, bridge, networkPolicy } = answerIn(text);
   const ages = healthChecks.flatMap(({ ageSeconds }) => (ageSeconds === null ? [] : [ageSeconds]));
   const oldestCheckSeconds = ages.length === 0 ? null : Math.max(...ages);
   const staleChecks = healthChecks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
@@ -106,8 +100,6 @@ export function summaryOf(text: string): NodeSummary {
     problemCount: problems.length,
     oldestCheckSeconds,
     staleChecks,
-    oldestLookSeconds: oldestCheckSeconds,
-    staleLooks: staleChecks,
     versions,
     dataPath: bridge.dataPath,
     policy: networkPolicy,

@@ -1,4 +1,3 @@
-import { healthChecksOf, remedyOf } from '../../api/former-names.ts';
 import type { HealthCheckStatus } from '../../api/problem.ts';
 import type { AgentStatus } from '../../api/status.ts';
 import { safeLine } from '../escape.ts';
@@ -11,7 +10,7 @@ export function problemLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>
   const sign = paint('bad', '!');
   if (status.problems === undefined) return problemsOfOlderAgent(status).map((problem) => `${sign} ${safeLine(problem)}`);
   return status.problems.flatMap((problem) => {
-    const remedy = remedyOf(problem);
+    const { remedy } = problem;
     return [
       `${sign} ${safeLine(problem.message)} (for ${duration(problem.ageSeconds)})`,
       ...(remedy === undefined ? [] : [`  remedy: ${safeLine(remedy)}`]),
@@ -23,13 +22,13 @@ export function problemLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>
 export function verdictLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>): readonly string[] {
   const { verdict = problemsOfOlderAgent(status).length === 0 ? 'no problems' : 'problems' } = status;
   if (verdict === 'no problems') return [paint('good', 'No problems.')];
-  const stale = staleOf(healthChecksOf(status));
+  const stale = staleOf(status.healthChecks ?? []);
   return verdict === 'problems' ? [] : [paint('warning', `No known problems, but some checks are overdue: ${stale.join(', ')}`)];
 }
 
 /** Age of the periodic checks, in a line; undefined for an agent that does not report it. */
 export function healthChecksText(status: AgentStatus): string | undefined {
-  const checks = healthChecksOf(status);
+  const checks = status.healthChecks ?? [];
   if (checks.length === 0) return undefined;
   const stale = staleOf(checks);
   const oldest = checks.reduce((most, { ageSeconds }) => Math.max(most, ageSeconds ?? 0), 0);

@@ -133,14 +133,6 @@ describe('status', () => {
     expect(out).toContain('Checks:    2 of 3 overdue: cni (not yet), host (1m 15s ago, due every 4s)');
   });
 
-  it('understands the names of members up to 0.23', async () => {
-    const problem = { kind: 'agent.repair', about: 'pause', message: 'repair is paused', ageSeconds: 61, mend: 'seinectl resume' };
-    agent.answers['/v1/status'] = { ...wellStatus, problems: [problem], looks: [check('cni', null)], verdict: 'problems' };
-    const { out } = await agent.seinectl(['status']);
-    expect(out).toContain('! repair is paused (for 1m 1s)\n  remedy: seinectl resume');
-    expect(out).toContain('Checks:    1 of 1 overdue: cni (not yet)');
-  });
-
   it('does not report health before all checks are complete', async () => {
     const answer = { ...wellStatus, problems: [], healthChecks: [check('bridge', 1.2), check('cni', null)] };
     agent.answers['/v1/status'] = { ...answer, verdict: 'not all checked' };

@@ -1,4 +1,3 @@
-import { healthChecksOf } from '../../api/former-names.ts';
 import type { SuspensionView } from '../../api/policy.ts';
 import { sourceName } from '../../api/source-name.ts';
 import type { AgentStatus, ConnectionStatus, NetworkPolicyStatus, PartStatus, PoolStatus, SourceStatus } from '../../api/status.ts';
@@ -49,7 +48,7 @@ function remarks({ networkPolicy, parts, eventLoop, repair, problems, ...status 
       ({ part, drift }) =>
         `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} repaired after foreign changes${part === 'bridge' ? ' or a restart of Open vSwitch' : ''}`,
     ),
-    ...healthChecksOf(status).flatMap(({ name, repaired = 0 }) =>
+    ...(status.healthChecks ?? []).flatMap(({ name, repaired = 0 }) =>
       repaired > 0 ? [`${name}: ${count(repaired, 'fault')} repaired; the log has each`] : [],
     ),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS

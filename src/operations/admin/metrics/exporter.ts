@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import {
-  formerHelp,
   type HistogramName,
   METRIC_PREFIX,
   type MetricRow,
@@ -22,8 +21,6 @@ export class Exporter {
   readonly #registry = new Registry();
   readonly #histograms = new Map<HistogramName, Histogram>();
   readonly #scraped = new Map<ScrapedName | ProcessMetricName, Counter | Gauge>();
-  /** Metrics under their former names. */
-  readonly #former = new Map<ScrapedName, { readonly metric: Counter | Gauge; readonly row: MetricRow }>();
 
   constructor() {
     this.contentType = this.#registry.contentType;
@@ -38,7 +35,6 @@ export class Exporter {
   /** Prometheus text format 0.0.4. */
   async text(scrape: Scrape & Readonly<Record<ProcessMetricName, readonly Sample[]>>): Promise<string> {
     for (const [name, metric] of this.#scraped) replace(metric, scrape[name]);
-    for (const [name, { metric, row }] of this.#former) replace(metric, withFormerLabels(scrape[name], row));
     return await this.#registry.metrics();
   }
 
@@ -46,16 +42,7 @@ export class Exporter {
     const common = { name: fullName, help: row.help, labelNames: [...(row.labels ?? [])], registers: [this.#registry] };
     if (row.type === 'histogram')
       this.#histograms.set(name as HistogramName, new Histogram({ ...common, buckets: [...(row.buckets ?? [])] }));
-    else {
-      this.#scraped.set(name as ScrapedName, row.type === 'gauge' ? new Gauge(common) : new Counter(common));
-      if (row.former !== undefined) this.#defineFormer(name as ScrapedName, row, row.former);
-    }
-  }
-
-  #defineFormer(name: ScrapedName, row: MetricRow, { name: former, labels = row.labels ?? [] }: NonNullable<MetricRow['former']>): void {
-    const help = formerHelp(name);
-    const common = { name: `${METRIC_PREFIX}${former}`, help, labelNames: [...labels], registers: [this.#registry] };
-    this.#former.set(name, { metric: row.type === 'gauge' ? new Gauge(common) : new Counter(common), row });
+    else this.#scraped.set(name as ScrapedName, row.type === 'gauge' ? new Gauge(common) : new Counter(common));
   }
 }
 
@@ -65,16 +52,4 @@ function replace(metric: Counter | Gauge, samples: readonly Sample[]): void {
     if (metric instanceof Gauge) metric.set(labels, value);
     else metric.inc(labels, value);
   }
-}
-
-function withFormerLabels(samples: readonly Sample[], { labels = [], former }: MetricRow): readonly Sample[] {
-  const names = former?.labels;
-  if (names === undefined) return samples;
-  return samples.map(([set, value]): Sample => {
-    const renamed = labels.flatMap((label, index) => {
-      const [held, name] = [set[label], names[index]];
-      return held === undefined || name === undefined ? [] : [[name, held] as const];
-    });
-    return [Object.fromEntries(renamed), value];
-  });
 }

@@ -5,8 +5,6 @@ export interface MetricRow {
   readonly labels?: readonly string[];
   /** Upper bounds, in the metric's unit. */
   readonly buckets?: readonly number[];
-  /** Name up to 0.23, and labels if they had other names. Exported as well until 0.26. */
-  readonly former?: { readonly name: string; readonly labels?: readonly string[] };
 }
 
 const callBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
@@ -25,25 +23,21 @@ export const metricRows = {
     type: 'gauge',
     help: 'Time since the last finished periodic check began; since the agent started, if there was none.',
     labels: ['check'],
-    former: { name: 'look_age_seconds', labels: ['look'] },
   },
   health_check_deadline_seconds: {
     type: 'gauge',
     help: 'Age above which a periodic check is overdue.',
     labels: ['check'],
-    former: { name: 'look_round_seconds', labels: ['look'] },
   },
   health_check_duration_seconds: {
     type: 'gauge',
     help: 'Duration of the last periodic check.',
     labels: ['check'],
-    former: { name: 'look_duration_seconds', labels: ['look'] },
   },
   health_check_repairs_total: {
     type: 'counter',
     help: 'Repairs made by periodic checks.',
     labels: ['check'],
-    former: { name: 'look_repairs_total', labels: ['look'] },
   },
   repair_paused_seconds: { type: 'gauge', help: 'Remaining time for which repair of foreign changes is paused; 0 if it is not.' },
 
@@ -96,7 +90,7 @@ export const metricRows = {
     labels: ['part'],
     buckets: roundBuckets,
   },
-  desired_entries: { type: 'gauge', help: 'Desired entries.', labels: ['part'], former: { name: 'wanted_entries' } },
+  desired_entries: { type: 'gauge', help: 'Desired entries.', labels: ['part'] },
   reconcile_age_seconds: {
     type: 'gauge',
     help: 'Time since a target was last known to be in sync: a successful round, or an observation without differences.',
@@ -119,12 +113,10 @@ export const metricRows = {
   orphaned_pods: {
     type: 'gauge',
     help: 'Pods with addresses on this node that the API server does not have: kept while any part of them exists, or their DEL is expected.',
-    former: { name: 'gone_pods' },
   },
   orphaned_pods_released_total: {
     type: 'counter',
     help: 'Orphaned pods without a DEL whose addresses were released.',
-    former: { name: 'gone_pods_released_total' },
   },
   peer_count: { type: 'gauge', help: 'Other known nodes.' },
   service_count: { type: 'gauge', help: 'Services served on this node.' },
@@ -177,7 +169,6 @@ export const metricRows = {
     type: 'gauge',
     help: '1 if the copy of a resource has the current state of the API server, and it is followed.',
     labels: ['kind'],
-    former: { name: 'source_in_step' },
   },
   source_objects: { type: 'gauge', help: 'Known objects of a resource.', labels: ['kind'] },
   source_held: { type: 'gauge', help: '1 if removals wait for a second list because the first lacked too many objects.', labels: ['kind'] },
@@ -196,7 +187,6 @@ export const metricRows = {
     type: 'gauge',
     help: 'Objects that are not served, or only in part, because a node must not do what they specify.',
     labels: ['kind'],
-    former: { name: 'objected_objects' },
   },
 
   service_rejects_total: {
@@ -317,11 +307,6 @@ export type HistogramName = { [N in MetricName]: (typeof metricRows)[N]['type'] 
 export type ScrapedName = Exclude<MetricName, HistogramName>;
 
 export const METRIC_PREFIX = 'seine_agent_';
-
-/** Help of a metric under its former name. */
-export function formerHelp(name: string): string {
-  return `Deprecated, removed in 0.26: use ${METRIC_PREFIX}${name}.`;
-}
 
 /** Metrics of the process, under the names that every exporter uses. */
 export const processRows = {

@@ -31,20 +31,6 @@ it('exports every row under its name, with its help', async () => {
   expect(exporter.contentType).toContain('version=0.0.4');
 });
 
-it('exports renamed metrics under their former names and labels as well', async () => {
-  const text = await new Exporter().text(oneOfEach(3));
-  const renamed = rows.flatMap(([name, { type, former }]) => (former === undefined ? [] : [{ name, type, former }]));
-  expect(renamed.length).toBeGreaterThan(0);
-  for (const { name, type, former } of renamed) {
-    const full = METRIC_PREFIX + former.name;
-    expect(text).toContain(`# HELP ${full} Deprecated, removed in 0.26: use ${METRIC_PREFIX}${name}.\n# TYPE ${full} ${type}\n`);
-  }
-  expect(text).toContain('seine_agent_health_check_age_seconds{check="x"} 3\n');
-  expect(text).toContain('seine_agent_look_age_seconds{look="x"} 3\n');
-  expect(text).toContain('seine_agent_source_in_step{kind="x"} 3\n');
-  expect(text).toContain('seine_agent_gone_pods_released_total 3\n');
-});
-
 it("names metrics by Prometheus' conventions: counters end in total or count, times are in seconds", () => {
   for (const [name, { type, buckets = [] }] of rows) {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
