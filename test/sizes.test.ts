@@ -34,7 +34,6 @@ const larger: Readonly<Record<string, string>> = {
   'src/policy/flows/direction-flows.ts round': order,
   'src/policy/flows/inherited-rows.ts read': order,
   'src/seinectl/bundle/collect.ts collectBundle': order,
-  'src/seinectl/policy/policy-command.ts addPolicy': table,
   'src/seinectl/reach/reach-commands.ts addReach': table,
   'src/seinectl/timeline/timeline-command.ts addTimeline': table,
   'src/services/controller/open-services.ts openServices': construction,

@@ -1,7 +1,6 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { Entry, Items } from '../api/entry.ts';
-import type { ServiceExplanation } from '../api/object.ts';
 import type { AgentStatus } from '../api/status.ts';
 import { seineVersion } from '../api/version.ts';
 import type { AgentClient } from './agent-client.ts';
@@ -87,15 +86,6 @@ function printTable<T extends { readonly state: string }>(
   const room = form === 'wide' ? { ...terminal.room, width: Number.POSITIVE_INFINITY } : terminal.room;
   for (const line of tableLines(shown, items, room)) terminal.line(line);
   if (items.some(({ state }) => !['ok', 'idle', 'learned'].includes(state))) terminal.remark(summary(what, items));
-}
-
-/** Explains the answers that clients of a Service get on this node. */
-export async function explainService({ agent, terminal }: CommandContext, name: string, from: string | undefined): Promise<number> {
-  // An agent up to 0.24 knows external clients as `world`, which later ones read until 0.26.
-  const query = { name: name.includes('/') ? name : `default/${name}`, from: from === 'external' ? 'world' : from };
-  const answer = (await agent.json(`/v1/explain/service${queryOf(query)}`)) as ServiceExplanation;
-  for (const line of answer.lines) terminal.line(safeText(line));
-  return exitCodes.ok;
 }
 
 export async function diff({ agent, terminal }: CommandContext, form: OutputForm): Promise<number> {

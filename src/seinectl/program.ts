@@ -8,10 +8,10 @@ import { addDiagnostics } from './bundle/diagnostics.ts';
 import { addCapture } from './capture/capture-command.ts';
 import { addCheck, check } from './check/check-command.ts';
 import { addCluster } from './cluster/cluster-command.ts';
-import { annotate, type CommandContext, diff, explainService, type GetOptions, get, pause, resume, status, version } from './commands.ts';
+import { annotate, type CommandContext, diff, type GetOptions, get, pause, resume, status, version } from './commands.ts';
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
-import { explainPod } from './explain-pod.ts';
+import { addExplain } from './explain-commands.ts';
 import { addNode } from './node-cleanup.ts';
 import { type OutputForm, outputOption } from './output.ts';
 import { addPolicy } from './policy/policy-command.ts';
@@ -84,12 +84,15 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   };
   const programContext: ProgramContext = { context, terminal, exitWith };
   addInspection(root, programContext);
-  const policy = addPolicy(root, { agent: () => context().agent, terminal, exitWith });
+  const policy = addPolicy(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
   addReach(policy, { terminal, env: process.env, exitWith });
   addPause(root, programContext);
   addWireGuard(root, { agent: () => context().agent, terminal, exitWith });
   addAnnotate(root, programContext);
-  addCapture(root, { agent: () => context().agent, terminal, exitWith });
+  addCapture(root, {
+    ...{ agent: () => context().agent, terminal, env: process.env, exitWith },
+    here: async (name, options) => (await import('./capture/capture.ts')).capture(context().agent, name, options, terminal),
+  });
   addPacketPaths(root, programContext);
   addTimeline(root, { agent: () => context().agent, isOnNode: true, terminal, env: process.env, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
@@ -128,11 +131,7 @@ function addInspection(root: Command, { context, terminal, exitWith }: ProgramCo
     .action(({ output }: { output: OutputForm }) => exitWith(status(context(), output)));
   addCheck(root, (options) => exitWith(check(context(), options)));
   addGet(root, (what, options) => exitWith(get(context(), what, options)));
-  addExplain(
-    root,
-    (name, from) => exitWith(explainService(context(), name, from)),
-    (name, json) => exitWith(explainPod(context().agent, name, json, terminal)),
-  );
+  addExplain(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
   root
     .command('diff')
     .description('show drift: + missing, - unexpected, ~ different (exit 1 if any)')
@@ -164,36 +163,6 @@ function addPause(root: Command, { context, exitWith }: ProgramContext): void {
 function printHelpHint(command: Command, words: string): void {
   command.showHelpAfterError(`(${words} --help for usage)`);
   for (const each of command.commands) printHelpHint(each, `${words} ${each.name()}`);
-}
-
-const explainPodHelp = `
-Location, age, flows, Services, repairs and problems of the pod.
-
-Examples:
-  seinectl explain pod shop/web-0
-  seinectl explain pod web-0 --json
-
-Exit codes: 0 no problems; 1 problems, in the lines that begin with !; 2 this node has no such pod.`;
-
-function addExplain(
-  root: Command,
-  service: (name: string, from: string | undefined) => Promise<void>,
-  pod: (name: string, json: boolean) => Promise<void>,
-): void {
-  const explained = root.command('explain').description('explain how this node serves a Service, or the network of a pod');
-  explained
-    .command('service')
-    .description('explain what clients of a Service get on this node')
-    .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or external; default: all kinds')
-    .action((name: string, { from }: { from?: string }) => service(name, from));
-  explained
-    .command('pod')
-    .description('explain the network of a pod of this node, and its problems (exit 1 if any)')
-    .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--json', 'print the data as JSON')
-    .addHelpText('after', explainPodHelp)
-    .action((name: string, { json }: { json?: boolean }) => pod(name, json === true));
 }
 
 type GetFlags = Omit<GetOptions, 'name'>;

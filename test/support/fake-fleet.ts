@@ -32,6 +32,8 @@ interface FakeFleetOptions {
   readonly nodesForbidden?: boolean;
   /** Objects of further lists, by path. */
   readonly objects?: Readonly<Record<string, readonly object[]>>;
+  /** Single objects, by path. */
+  readonly single?: Readonly<Record<string, object>>;
   /** Objects per page. */
   readonly page?: number;
 }
@@ -94,6 +96,16 @@ export class FakeFleet {
       return;
     }
     const known = isNodes ? agents.map(({ node }) => nodeObject(node)) : agents.filter(({ absent }) => !absent).map(podObject);
+    const one = this.#options.single?.[url.pathname];
+    if (one) {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(one));
+      return;
+    }
+    if (/\/pods\/[^/]+$/.test(url.pathname)) {
+      const body = { kind: 'Status', reason: 'NotFound', message: `pods ${url.pathname} not found`, code: 404 };
+      response.writeHead(404, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+      return;
+    }
     const given = objects[url.pathname];
     const items = given ?? (isNodes || url.pathname === '/api/v1/namespaces/seine-system/pods' ? known : []);
     const rest = items.length > from + page ? { continue: String(from + page) } : {};

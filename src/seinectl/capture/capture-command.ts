@@ -1,15 +1,17 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { AgentClient } from '../agent-client.ts';
-import type { Terminal } from '../terminal.ts';
+import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
+import { addClusterOptions, clusterHelp, isLocal } from '../fleet/agents-of-command.ts';
 import { secondsUpToADay } from '../time-option.ts';
-import type { CaptureOptions } from './capture.ts';
+import type { CaptureOptions } from './capture-options.ts';
 
-interface CaptureContext {
-  readonly agent: () => AgentClient;
-  readonly terminal: Terminal;
+interface CaptureContext extends AgentsContext {
+  /** Captures on this node; absent in a program for hosts that are not nodes. */
+  readonly here?: (name: string, options: CaptureOptions) => Promise<number>;
   /** Called with the exit code. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
+
+type CaptureFlags = Omit<CaptureOptions, 'bytes'> & ClusterFlags & { readonly megabytes: number };
 
 const FRAMES_MAX = 1_000_000;
 const MEGABYTE = 1_000_000;
@@ -25,13 +27,14 @@ Examples:
   seinectl capture shop/web-0 --for 5m --count 100000 -w /tmp/web-0.pcap
   seinectl capture shop/web-0 -w - | tcpdump -nr -         filters and details are tcpdump's
 
-Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be created, or the interface is ambiguous; 3 no agent answers.`;
+Exit codes: 0 it has ended; 1 the node has no such pod; 2 the file cannot be created, or the interface is ambiguous; 3 no agent answers.
+${clusterHelp}`;
 
 /** Adds `seinectl capture`. Modules that only it needs are loaded on use. */
-export function addCapture(root: Command, { agent, terminal, exitWith }: CaptureContext): void {
-  root
-    .command('capture')
-    .description('print the packets of a pod of this node as lines, or write them to a pcap file; as root, on the node')
+export function addCapture(root: Command, context: CaptureContext): void {
+  const { agent, here, exitWith } = context;
+  addClusterOptions(root.command('capture'))
+    .description('print the packets of a pod as lines, or write them to a pcap file')
     .argument('<pod>', 'NAME or NAMESPACE/NAME')
     .option('-w, --write <file>', 'write a pcap file, which must not exist; - for standard output')
     .option('--interface <name>', 'interface by its name in the pod, if the pod has several')
@@ -39,9 +42,12 @@ export function addCapture(root: Command, { agent, terminal, exitWith }: Capture
     .option('--count <frames>', 'maximum number of frames', upTo(FRAMES_MAX, 1), 1_000)
     .option('--megabytes <number>', 'maximum size of the capture', upTo(MEGABYTES_MAX, 1), 10)
     .addHelpText('after', help)
-    .action((name: string, { megabytes, ...options }: Omit<CaptureOptions, 'bytes'> & { readonly megabytes: number }) =>
-      exitWith(import('./capture.ts').then(({ capture }) => capture(agent(), name, { ...options, bytes: megabytes * MEGABYTE }, terminal))),
-    );
+    .action((name: string, { megabytes, ...flags }: CaptureFlags) => {
+      const options = { ...flags, bytes: megabytes * MEGABYTE };
+      if (here && isLocal(agent(), flags)) return exitWith(here(name, options));
+      const full = name.includes('/') ? name : `default/${name}`;
+      return exitWith(import('./capture-elsewhere.ts').then(({ captureElsewhere }) => captureElsewhere(full, options, flags, context)));
+    });
 }
 
 function upTo(most: number, least: number): (text: string) => number {

@@ -1,4 +1,3 @@
-import { open } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Items } from '../../api/entry.ts';
@@ -13,20 +12,10 @@ import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { StandardOutput, Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
+import type { CaptureOptions } from './capture-options.ts';
+import { openOutput } from './capture-output.ts';
 import { frameLine } from './frame-line.ts';
 import { pcapHeader, pcapRecord } from './pcap.ts';
-
-export interface CaptureOptions {
-  /** File that must not exist, or `-` for standard output; lines if left out. */
-  readonly write?: string;
-  /** Interface of a pod that has several, by its name in the pod. */
-  readonly interface?: string;
-  /** Seconds. */
-  readonly for: number;
-  readonly count: number;
-  /** Maximum total length of the captured frames (bytes). */
-  readonly bytes: number;
-}
 
 /** Limit of data that is captured faster than it can be written; more is dropped and counted (bytes). */
 const WAITING_MAX = 16 * 1024 * 1024;
@@ -90,16 +79,6 @@ function indexOf(hostInterface: string): IfIndex {
     socket.close();
   }
   throw new SeineError('REFUSED', `there is no ${hostInterface} here: capture runs on the pod's node, in the node's network namespace`);
-}
-
-/** @returns undefined for lines. @throws SeineError `INVALID_INPUT` if the file exists, or cannot be created */
-async function openOutput(write: string | undefined, stdout: Writable): Promise<Writable | undefined> {
-  if (write === undefined || write === '-') return write && stdout;
-  try {
-    return (await open(write, 'wx', 0o600)).createWriteStream();
-  } catch (thrown) {
-    throw new SeineError('INVALID_INPUT', SeineError.from(thrown, 'capture').rawMessage, { cause: thrown });
-  }
 }
 
 interface Following {

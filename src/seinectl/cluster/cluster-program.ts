@@ -3,8 +3,12 @@ import { defaultPaths } from '../../api/default-paths.ts';
 import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { AgentClient } from '../agent-client.ts';
+import { addCapture } from '../capture/capture-command.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { addExplain } from '../explain-commands.ts';
+import { addDenied } from '../policy/denied-commands.ts';
+import { addPolicyExplain } from '../policy/explain-connection.ts';
 import type { Terminal } from '../terminal.ts';
 import { addTimeline } from '../timeline/timeline-command.ts';
 import { addTrace } from '../trace/trace-command.ts';
@@ -15,8 +19,8 @@ This seinectl has the commands that need no node. On a node, all commands of its
   kubectl -n seine-system exec POD -c agent -- seinectl COMMAND`;
 
 /**
- * Runs a command line of the `seinectl` that comes as an npm package: for macOS, and every other host that is not a node. It has the `cluster`
- * commands, `trace` and `timeline`, and loads no native module.
+ * Runs a command line of the `seinectl` that comes as an npm package: for macOS, and every other host that is not a node. It has the
+ * commands for agents of other nodes, and loads no native module.
  *
  * @returns the exit code
  */
@@ -38,8 +42,14 @@ export async function runCluster(
     .exitOverride()
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   addCluster(root, { terminal, env, exitWith });
-  addTrace(root, { agent: () => new AgentClient(defaultPaths.apiSocket), terminal, env, exitWith });
-  addTimeline(root, { agent: () => new AgentClient(defaultPaths.apiSocket), isOnNode: false, terminal, env, exitWith });
+  const context = { agent: () => new AgentClient(defaultPaths.apiSocket), terminal, env, exitWith };
+  addTrace(root, context);
+  addTimeline(root, { ...context, isOnNode: false });
+  addExplain(root, context);
+  const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do');
+  addPolicyExplain(policy, context);
+  addDenied(policy, context);
+  addCapture(root, context);
   try {
     await root.parseAsync([...args], { from: 'user' });
     return code;

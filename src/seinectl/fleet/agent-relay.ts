@@ -30,7 +30,11 @@ export function relayTo(exec: Pick<PodExec, 'open'>, pod: AgentPod): AgentRelay 
   const connections = new RelayConnections(exec, pod);
   const connection = { agent: connections, host: 'agent' };
   return {
-    client: new AgentClient({ connection, answerMax: ANSWER_CHARACTERS_MAX, failureOf }),
+    client: new AgentClient({
+      connection,
+      answerMax: ANSWER_CHARACTERS_MAX,
+      failureOf: (thrown) => failureOf(isHangUp(thrown) ? (connections.failure ?? thrown) : thrown),
+    }),
     close: () => connections.destroy(),
   };
 }
@@ -45,6 +49,8 @@ class RelayConnections extends Agent {
   readonly #exec: Pick<PodExec, 'open'>;
   readonly #pod: AgentPod;
   readonly #closed = new AbortController();
+  /** Failure of the last exec: a request on an exec that has ended reports only that its connection is closed. */
+  failure: Error | undefined;
   readonly #idle = new WeakMap<Duplex, NodeJS.Timeout>();
 
   constructor(exec: Pick<PodExec, 'open'>, pod: AgentPod) {
@@ -80,6 +86,10 @@ class RelayConnections extends Agent {
     this.#closed.abort();
     super.destroy();
   }
+}
+
+function isHangUp(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET';
 }
 
 function failureOf(thrown: unknown): SeineError {

@@ -113,7 +113,7 @@ async function askOne<T>(
 }
 
 /** Text of a failure. For an exec that the API server forbids, it names the rights. */
-function failureText({ rawMessage, context }: SeineError, namespace: string): string {
+export function failureText({ rawMessage, context }: SeineError, namespace: string): string {
   const isForbidden = context['status'] === 403 && String(context['path']).endsWith('/exec');
   return isForbidden ? `${rawMessage}; the user needs the rights to create and get pods/exec in namespace ${namespace}` : rawMessage;
 }

@@ -2,20 +2,20 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { DenialView, DeniedConnectionsView, DeniedLogView, DeniedPairView, WouldDenyView } from '../../api/denied-log.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { exitCodes } from '../exit-codes.ts';
+import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
+import { addClusterOptions, clusterHelp, runWithAgents } from '../fleet/agents-of-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { secondsUpToADay } from '../time-option.ts';
 import { count, duration } from '../words.ts';
 
-interface DeniedCommandsContext {
-  readonly agent: () => AgentClient;
-  readonly terminal: Terminal;
+interface DeniedCommandsContext extends AgentsContext {
   /** Called with the exit code. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
-interface LogFlags {
+interface LogFlags extends ClusterFlags {
   readonly for?: number;
   readonly pod?: string;
   readonly namespace?: string;
@@ -23,8 +23,9 @@ interface LogFlags {
   readonly output: OutputForm;
 }
 
-interface WouldDenyFlags {
+interface WouldDenyFlags extends ClusterFlags {
   readonly for: number;
+  readonly pod?: string;
   readonly output: OutputForm;
 }
 
@@ -39,32 +40,34 @@ Examples:
   seinectl policy log --for 10m --pod shop/db
   seinectl policy log --for 1h --namespace shop
   seinectl policy log                                  current requests
-  seinectl policy log --off                            ends all requests`;
+  seinectl policy log --off                            ends all requests
+${clusterHelp}`;
 
 const wouldDenyHelp = `
 In audit mode it shows what enforcing policies would deny; in enforce mode, what they deny.
 
-Exit codes: 0 nothing is denied; 1 something is.`;
+Exit codes: 0 nothing is denied; 1 something is.
+${clusterHelp} Without --pod and --node it asks all agents.`;
 
 /** Adds `seinectl policy log` and `seinectl policy would-deny`. */
-export function addDenied(policy: Command, { agent, terminal, exitWith }: DeniedCommandsContext): void {
-  policy
-    .command('log')
-    .description('log what policies deny to pods of this node, for a while; ends with the agent')
+export function addDenied(policy: Command, context: DeniedCommandsContext): void {
+  const { exitWith } = context;
+  addClusterOptions(policy.command('log'))
+    .description('log what policies deny to pods of a node, or of all nodes, for a while; ends with the agent')
     .option('--for <time>', 'duration, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .option('--pod <name>', 'NAMESPACE/NAME of the pod alone')
     .option('--namespace <name>', 'the pods of this namespace alone')
     .option('--off', 'end all requests')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', logHelp)
-    .action((flags: LogFlags) => exitWith(log({ agent: agent(), terminal }, flags)));
-  policy
-    .command('would-deny')
+    .action((flags: LogFlags) => exitWith(logOnNodes(context, flags)));
+  addClusterOptions(policy.command('would-deny'))
     .description('watch for a while what policies deny, or would if they were enforced, by pairs (exit 1 if there is anything)')
     .option('--for <time>', 'duration, e.g. 10s or 5m; 10 minutes at most', secondsUpToTenMinutes, 10)
+    .option('--pod <name>', 'NAMESPACE/NAME: ask the agent of the node of this pod')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', wouldDenyHelp)
-    .action((flags: WouldDenyFlags) => exitWith(wouldDeny({ agent: agent(), terminal }, flags)));
+    .action((flags: WouldDenyFlags) => exitWith(wouldDenyOnNodes(context, flags)));
 }
 
 function secondsUpToTenMinutes(text: string): number {
@@ -73,17 +76,44 @@ function secondsUpToTenMinutes(text: string): number {
   return seconds;
 }
 
+function logOnNodes(context: AgentsContext, flags: LogFlags): Promise<number> {
+  const { for: seconds, pod, namespace, off, output } = flags;
+  const fault = faultOf(flags);
+  if (fault !== undefined) {
+    context.terminal.remark(fault);
+    return Promise.resolve(exitCodes.usage);
+  }
+  return runWithAgents(context, flags, {
+    ...(pod === undefined ? {} : { pods: [pod] }),
+    output,
+    args: [
+      ...['policy', 'log'],
+      ...(seconds === undefined ? [] : ['--for', `${seconds}s`]),
+      ...(pod === undefined ? [] : ['--pod', pod]),
+      ...(namespace === undefined ? [] : ['--namespace', namespace]),
+      ...(off ? ['--off'] : []),
+    ],
+    run: (agent, terminal, form) => log({ agent, terminal }, { ...flags, output: form }),
+  });
+}
+
+function wouldDenyOnNodes(context: AgentsContext, flags: WouldDenyFlags): Promise<number> {
+  const { for: seconds, pod, output } = flags;
+  return runWithAgents(context, flags, {
+    ...(pod === undefined ? {} : { pods: [pod] }),
+    output,
+    seconds,
+    args: ['policy', 'would-deny', '--for', `${seconds}s`],
+    run: (agent, terminal, form) => wouldDeny({ agent, terminal }, { ...flags, output: form }),
+  });
+}
+
 interface DeniedRun {
   readonly agent: AgentClient;
   readonly terminal: Terminal;
 }
 
 async function log({ agent, terminal }: DeniedRun, flags: LogFlags): Promise<number> {
-  const fault = faultOf(flags);
-  if (fault !== undefined) {
-    terminal.remark(fault);
-    return exitCodes.usage;
-  }
   const view = (await asked(agent, flags)) as DeniedLogView;
   if (flags.output === 'json' || flags.output === 'yaml') print(terminal, view, flags.output);
   else for (const line of logLines(view)) terminal.line(line);

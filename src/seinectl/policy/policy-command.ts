@@ -1,26 +1,24 @@
-import { isIP } from 'node:net';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import type { Items } from '../../api/entry.ts';
-import type { ClusterRank, ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
+import type { ClusterRank, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
+import type { AgentsContext } from '../fleet/agents-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
 import { sorted } from '../resources.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { secondsUpToADay } from '../time-option.ts';
-import { connectionLines } from './connection-lines.ts';
 import { addDenied } from './denied-commands.ts';
+import { addPolicyExplain, fullName } from './explain-connection.ts';
 import { onePolicyLines } from './one-policy-lines.ts';
 import { podPolicyLines } from './pod-policy-lines.ts';
 import { addSuspend, suspensionLines } from './suspend-command.ts';
 import { top } from './top.ts';
 import { verify } from './verify.ts';
 
-interface PolicyCommandContext {
-  readonly agent: () => AgentClient;
-  readonly terminal: Terminal;
+interface PolicyCommandContext extends AgentsContext {
   /** Called with the exit code. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
@@ -44,16 +42,6 @@ Examples:
 
 Exit codes: 0 the policy is valid; 1 a part is not understood, and allows nothing; 2 no such policy is known here.`;
 
-const explainHelp = `
-Each end is decided on the node of its pod. For a connection to a Service, specify the endpoint, not the Service.
-
-Examples:
-  seinectl policy explain shop/api shop/db 5432
-  seinectl policy explain 192.0.2.7 shop/db 53/UDP
-  seinectl policy explain shop/api 198.51.100.7        all ports
-
-Exit codes: 0 allowed as far as this node decides; 1 denied, or for some ports or addresses; 2 no such pod.`;
-
 const verifyHelp = `
 Reads policies, pods, namespaces and nodes from the API server, and the flows from OVS; compares, in this process, the effect of the flows
 with the API's definition of the policies: each pod of this node, direction, group of equivalent addresses, range of ports.
@@ -64,7 +52,7 @@ Exit codes: 0 equal; 1 different, in two comparisons; 2 could not be determined;
 export function addPolicy(root: Command, context: PolicyCommandContext): Command {
   const { agent, terminal, exitWith } = context;
   const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do on this node');
-  addDenied(policy, { agent, terminal, exitWith });
+  addDenied(policy, context);
   policy
     .command('pod')
     .description('show whether policies isolate a pod of this node, which, and what their rules allow')
@@ -97,19 +85,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .action(({ pod: name, output }: FormOption & { readonly pod?: string }) =>
       exitWith(verify({ agent: agent(), terminal }, { output, ...(name === undefined ? {} : { pod: fullName(name) }) })),
     );
-  policy
-    .command('explain')
-    .description('show whether policies allow a connection, which ones decide, and what would change the decision')
-    .argument('<from>', 'NAMESPACE/POD, NAME or an address')
-    .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod of this node')
-    .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); default: all', portAndProtocol)
-    .addOption(outputOption(['table', 'json', 'yaml']))
-    .addHelpText('after', explainHelp)
-    .action((from: string, to: string, port: string | undefined, { output }: FormOption) =>
-      exitWith(
-        explain({ agent: agent(), terminal }, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, output),
-      ),
-    );
+  addPolicyExplain(policy, context);
   addSuspend(policy, context);
   return policy;
 }
@@ -125,12 +101,6 @@ function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandCo
     .action((name: string, { output, clusterPolicy }: FormOption & { readonly clusterPolicy?: true }) =>
       exitWith(show({ agent: agent(), terminal }, clusterPolicy ? name : fullName(name), output)),
     );
-}
-
-function portAndProtocol(text: string): string {
-  const [, port = '', protocol = 'TCP'] = /^(\d{1,5})(?:\/(TCP|UDP|SCTP))?$/i.exec(text) ?? [];
-  if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('must be a port from 1 to 65535, e.g. 80 or 53/UDP.');
-  return `${Number(port)}/${protocol.toUpperCase()}`;
 }
 
 interface PolicyRun {
@@ -154,11 +124,6 @@ async function show({ agent, terminal }: PolicyRun, name: string, form: OutputFo
   return view.notUnderstood.length > 0 ? exitCodes.different : exitCodes.ok;
 }
 
-/** @param name an address is returned unchanged */
-function fullName(name: string): string {
-  return name.includes('/') || isIP(name) !== 0 ? name : `default/${name}`;
-}
-
 const columns: readonly TableColumn<NodePolicyView>[] = [
   { title: 'POLICY', of: ({ name }) => name },
   { title: 'TIER', of: ({ cluster }) => (cluster ? `${cluster.tier} ${cluster.priority}` : '') },
@@ -180,11 +145,4 @@ async function list({ agent, terminal }: PolicyRun, form: OutputForm): Promise<n
   else for (const line of tableLines(columns, items, terminal.room)) terminal.line(line);
   if (form === 'table') for (const line of await suspensionLines(agent)) terminal.remark(safeLine(line));
   return items.some(({ notUnderstood }) => notUnderstood.length > 0) ? exitCodes.different : exitCodes.ok;
-}
-
-async function explain({ agent, terminal }: PolicyRun, asked: Readonly<Record<string, string>>, form: OutputForm): Promise<number> {
-  const view = (await agent.json(`/v1/policy/explain?${new URLSearchParams(asked)}`)) as ConnectionPolicyView;
-  if (form === 'json' || form === 'yaml') print(terminal, view, form);
-  else for (const line of connectionLines(view)) terminal.line(safeLine(line));
-  return view.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
 }
