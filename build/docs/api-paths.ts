@@ -25,6 +25,11 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'endpoints that a client gets, with reasons; `from` is a pod, `node` or `external`',
   },
   'GET /v1/explain/pod': { parameters: ['name'], does: 'network, history and problems of a pod' },
+  'GET /v1/flow-log': {
+    parameters: ['last', 'since', 'follow', 'namespace', 'pod', 'ip', 'port', 'service', 'verdict', 'event', 'protocol'],
+    does: 'records of connections as lines of JSON, before and after them what was not recorded; `namespace`, `pod`, `ip` and `port` also with `from-` and `to-`',
+  },
+  'GET /v1/flow-log/summary': { parameters: ['seconds'], does: 'connections by workloads, Service, port, verdict and rule' },
   'GET /v1/drops': { does: 'packets that ended on the bridge, by reason' },
   'GET /v1/trace': {
     parameters: ['from', 'to', 'port', 'family', 'source-port', 'established'],

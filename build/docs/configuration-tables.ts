@@ -115,6 +115,12 @@ const groups: Groups = {
     'policy.ruleMetrics':
       'export `seine_agent_policy_rule_packets_total`, at most 1,000 series a node. Labels name namespaces and policies',
   },
+  flowLog: {
+    'flowLog.enabled': 'record connections of pods: [flow log](flow-log.md)',
+    'flowLog.openings': 'opened connections a second that a node records, shared equally by its namespaces; further ones are counted',
+    'flowLog.records': 'records in memory, of 128 bytes each',
+    'flowLog.denied': 'record denied connections of all pods',
+  },
   ovs: {
     ovsDatapathType: { meaning: 'kernel (`system`) or userspace (`netdev`) [data path](data-paths.md)', values: '`system`, `netdev`' },
     ovsBridge: { meaning: 'name of the bridge', values: 'interface name' },

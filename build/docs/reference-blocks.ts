@@ -33,9 +33,11 @@ interface Leaf {
   readonly command: Command;
 }
 
+/** A command with options of its own runs also without one of its inner commands. */
 function leavesOf(command: Command, words = ''): readonly Leaf[] {
   if (command.commands.length === 0) return [{ words, command }];
-  return command.commands.flatMap((each) => leavesOf(each, `${words} ${each.name()}`.trim()));
+  const own = words !== '' && command.options.length > 0 ? [{ words, command }] : [];
+  return [...own, ...command.commands.flatMap((each) => leavesOf(each, `${words} ${each.name()}`.trim()))];
 }
 
 /** An option with one description that this many commands have is described once, above all sections. */

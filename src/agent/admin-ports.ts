@@ -106,9 +106,22 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
 /** Current state of the node, read at each call. */
 function nodeOf(started: StartedNode | undefined) {
   if (!started) return undefined;
-  const { live, ipam, network, policy, denied, refusals, peers, proxy, orphanedLeases, standing } = started;
+  const { live, ipam, network, policy, denied, refusals, flowLog, peers, proxy, orphanedLeases, standing } = started;
   const environment = { environment: live.current, environmentProblem: live.problem };
-  return { ...environment, ipam, network, policy, denied, refusals, peers, services: proxy.services, proxy, orphanedLeases, standing };
+  return {
+    ...environment,
+    ipam,
+    network,
+    policy,
+    denied,
+    refusals,
+    flowLog,
+    peers,
+    services: proxy.services,
+    proxy,
+    orphanedLeases,
+    standing,
+  };
 }
 
 /** Removals so large that they wait for a second check. */

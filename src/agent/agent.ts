@@ -97,6 +97,8 @@ export function createAgent(
     links,
     ports: new PortWatch(ovs.database, signal),
     peerSource: peers,
+    noEndpoint: packetIn.responder,
+    warnings,
     pods,
     suspensions,
     paths,

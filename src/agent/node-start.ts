@@ -22,6 +22,7 @@ import { Peers } from '../nodes/peers/peers.ts';
 import { followClusterPolicies, followNamespaces, followPolicies } from '../nodes/peers/policy-event.ts';
 import { reservedRanges } from '../nodes/peers/reserved-ranges.ts';
 import type { NodeEncryption } from '../nodes/wireguard/node-encryption.ts';
+import { type OpenedFlowLog, openFlowLog } from '../operations/flow-log/open-flow-log.ts';
 import type { HostPorts } from '../pods/host-ports/host-ports.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
 import { assertReadableJournal, journalIn } from '../pods/ipam/journal-store.ts';
@@ -32,6 +33,7 @@ import type { Suspensions } from '../policy/controller/suspensions.ts';
 import { type OpenedDeniedLog, openDeniedLog } from '../policy/denied-log/open-denied-log.ts';
 import { PolicyRefusals } from '../policy/refusals/policy-refusals.ts';
 import { type NodeServices, openServices, type ServePorts } from '../services/controller/open-services.ts';
+import type { NoEndpointResponder } from '../services/packet-in/no-endpoint.ts';
 import { type KubeSources, liveSettingsOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
 import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
@@ -59,6 +61,9 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly paths: PeerPathSelection;
   /** Called with each line of the log of denied packets. */
   readonly written: Parameters<typeof openDeniedLog>[0]['written'];
+  readonly noEndpoint: NoEndpointResponder;
+  /** Warnings about the node, as sentences, by the part of the agent that found them. */
+  readonly warnings: Map<string, readonly string[]>;
   /** Called once every source was synced, and unowned entries may be removed. */
   readonly confirmed: () => void;
 }
@@ -70,6 +75,7 @@ export interface StartedNode extends AttachedPods {
   readonly policy: PolicyController;
   readonly denied: OpenedDeniedLog;
   readonly refusals: PolicyRefusals;
+  readonly flowLog: OpenedFlowLog;
   readonly peers: Peers;
   readonly encryption: NodeEncryption;
   readonly proxy: NodeServices;
@@ -96,7 +102,8 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const policy = await openPolicy({ ...parts, nodeNetworks, observe: hooks.observe }, live, signal);
   const denied = openDeniedLog(parts, { live, policy }, signal);
   const refusals = new PolicyRefusals({ packets: ovs.packets, policy, log });
-  const podParts = { ...parts, live, policy: denied.policy };
+  const flowLog = openFlowLog(parts, { live, policy, denied, refusals }, signal);
+  const podParts = { ...parts, live, policy: flowLog.policy };
   report(parts, 'taking the inventory of pods');
   const loopbackChanged = (usesLoopback: boolean) => wantSettings(parts, live.current, { usesLoopback });
   const pods = await openPods(podParts, { ...hooks, loopbackChanged }, signal);
@@ -111,6 +118,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     policy,
     denied,
     refusals,
+    flowLog,
     encryption,
     ...openPeersAndServices(parts, { live, nodeNetworks, reserved, encryption }, hooks, signal),
   };

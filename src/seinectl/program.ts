@@ -12,6 +12,7 @@ import { annotate, type CommandContext, diff, type GetOptions, get, pause, resum
 import { safeText } from './escape.ts';
 import { exitCodeHelp, exitCodes } from './exit-codes.ts';
 import { addExplain } from './explain-commands.ts';
+import { addFlows } from './flows/flows-command.ts';
 import { addNode } from './node-cleanup.ts';
 import { type OutputForm, outputOption } from './output.ts';
 import { addPolicy } from './policy/policy-command.ts';
@@ -39,6 +40,7 @@ Examples:
   seinectl timeline pod shop/web-0 --since 2h     what happened to a pod, also before a restart of the agent
   seinectl trace shop/web-0 service:shop/db 5432  the path of a packet, the verdict, and who decided it
   seinectl drops --for 10s                        how many packets ended, and why
+  seinectl flows -f --verdict denied              connections as they happen, and the policies that deny them
   seinectl whatif -f policy.yaml                  which connections a change breaks and opens, before it is made
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
@@ -94,6 +96,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
     here: async (name, options) => (await import('./capture/capture.ts')).capture(context().agent, name, options, terminal),
   });
   addPacketPaths(root, programContext);
+  addFlows(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
   addTimeline(root, { agent: () => context().agent, isOnNode: true, terminal, env: process.env, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });

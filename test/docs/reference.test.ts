@@ -22,7 +22,8 @@ const read = (path: string): string => readFileSync(join(import.meta.dirname, '.
 
 function commandsOf(command: Command, words = ''): readonly string[] {
   if (command.commands.length === 0) return [words];
-  return command.commands.flatMap((each) => commandsOf(each, `${words} ${each.name()}`.trim()));
+  const own = words !== '' && command.options.length > 0 ? [words] : [];
+  return [...own, ...command.commands.flatMap((each) => commandsOf(each, `${words} ${each.name()}`.trim()))];
 }
 
 const terminal = { room: { width: 100, paint: plain }, line: () => undefined, remark: () => undefined };

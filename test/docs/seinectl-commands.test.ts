@@ -40,7 +40,7 @@ function isCommand(command: Command, [first, ...rest]: readonly string[]): boole
 }
 
 function idle(command: Command): void {
-  if (command.commands.length === 0) command.action(() => undefined);
+  if (command.commands.length === 0 || (command.parent !== null && command.options.length > 0)) command.action(() => undefined);
   for (const inner of command.commands) idle(inner);
 }
 

@@ -139,6 +139,17 @@ const historySchema = z.strictObject({
   size: size.default(32 * 2 ** 20),
 });
 
+/** Settings of the flow log. The ConfigMap `seine-live` takes precedence over `enabled`. */
+const flowLogSchema = z.strictObject({
+  enabled: z.boolean().default(false),
+  /** Maximum number of opened connections per second that this node records, shared equally by its namespaces; further ones are counted. */
+  openings: z.int().min(1).max(10_000).default(2_000),
+  /** Number of records in memory, of 128 bytes each. */
+  records: z.int().min(1_024).max(1_048_576).default(65_536),
+  /** True if denied connections of all pods are recorded. */
+  denied: z.boolean().default(true),
+});
+
 const schema = z
   .strictObject({
     nodeName: z
@@ -205,6 +216,7 @@ const schema = z
     status: statusSchema.prefault({}),
     policy: policySchema.prefault({}),
     history: historySchema.prefault({}),
+    flowLog: flowLogSchema.prefault({}),
     logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
   })
   .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
@@ -223,7 +235,7 @@ const schema = z
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy`, `wireGuard` and `history` with a dot. */
+/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy`, `wireGuard`, `history` and `flowLog` with a dot. */
 export function configKeys(): readonly string[] {
   const inner = {
     proxy: proxySchema,
@@ -232,6 +244,7 @@ export function configKeys(): readonly string[] {
     policy: policySchema,
     wireGuard: wireGuardSchema,
     history: historySchema,
+    flowLog: flowLogSchema,
   };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];

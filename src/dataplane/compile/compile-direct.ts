@@ -4,8 +4,8 @@ import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority } from '../pipeline/flow.ts';
 import { serviceNextHop, virtualMac, zones } from '../pipeline/well-known.ts';
+import { shownCommit } from './compile-commit.ts';
 import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
-import { shownCommit } from './shown-commit.ts';
 
 /**
  * Path to the pods of another node without a tunnel: the bridge passes packets to the gateway, and the kernel routes them to the node.

@@ -1,14 +1,15 @@
 import type { Cidr, Family } from '../../base/net/ip.ts';
 import { cidrAddress, cidrContains, hostCidr, parseCidr } from '../../base/net/ip.ts';
 import { nothing, type Wanted } from '../desired/host-entries.ts';
-import { ctMark, outPortToCtMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
-import type { CtExec, CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
+import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import { icmpv6, neighbourDiscovery } from '../pipeline/icmpv6.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
+import { commit } from './compile-commit.ts';
 import { directPaths, repliesToBridge } from './compile-direct.ts';
 import { entriesOfOthers } from './compile-entry.ts';
 import { errorState, errorsOfOthers, errorsOfState, translationOfErrors } from './compile-errors.ts';
@@ -326,45 +327,6 @@ function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
     steps: [load(reg.outPort(port)), load(reg.destination(destination)), goto('ingressEntry')],
   });
   return [flow(gateway.mac, gateway.ofPort, 'gateway'), flow(virtualMac, tunnel.ofPort, 'tunnel')];
-}
-
-/**
- * Commits admitted packets. A connection to a Service was committed before that, as `barred`. No later table uses connection tracking, so
- * no packet needs another pass through the data path for it.
- */
-function commit(family: Family): Flow[] {
-  const flow = (level: number, match: Match, ...exec: readonly CtExec[]): Flow => ({
-    table: 'commit',
-    priority: level,
-    match: { payload: family, ...match },
-    steps: [{ do: 'ct', zone: zones[family].main, commit: true, exec }, goto('tunnel')],
-  });
-  return [
-    flow(
-      priority.high,
-      { ctState: { trk: '+' }, ctMarks: [ctMark.unadmitted('yes')] },
-      { do: 'mark', mark: ctMark.unadmitted('no') },
-      { do: 'moveToMark', ...outPortToCtMark },
-    ),
-    flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] }, { do: 'moveToMark', ...sourceToCtMark }),
-    opensNothing(family),
-  ];
-}
-
-/**
- * Flow for a reset without a known connection, e.g. from a client to an endpoint whose packet reached it untranslated while the bridge had
- * no flows. Tracked as a connection it would capture the replies of the one to the Service, whose client would not learn that the
- * connection has ended.
- */
-function opensNothing(family: Family): Flow {
-  const match: Match = {
-    payload: family,
-    protocol: 'tcp',
-    tcpFlags: 'rst',
-    ctState: { new: '+', trk: '+' },
-    ctMarks: [ctMark.service('no')],
-  };
-  return { table: 'commit', priority: priority.above, match, steps: [goto('tunnel')] };
 }
 
 function outputs(): Flow[] {

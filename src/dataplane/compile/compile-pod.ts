@@ -7,9 +7,9 @@ import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { icmpv6 } from '../pipeline/icmpv6.ts';
 import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
+import { shownCommit } from './compile-commit.ts';
 import { errorsOfPod } from './compile-errors.ts';
 import { linkLocal } from './environment.ts';
-import { shownCommit } from './shown-commit.ts';
 
 /** Interface of a pod on this node. */
 export interface PodIntent extends PodPlace {

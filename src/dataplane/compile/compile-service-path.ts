@@ -4,8 +4,8 @@ import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
+import { shownCommit } from './compile-commit.ts';
 import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
-import { shownCommit } from './shown-commit.ts';
 
 /** Compiles the flows that Services need on every node, independent of the Services themselves. Pure. */
 export function compileServicePath(environment: NodeEnvironment): readonly Flow[] {

@@ -11,6 +11,7 @@ export const priority = {
   low: 190,
   aboveLow: 195,
   normal: 200,
+  aboveNormal: 202,
   above: 205,
   high: 210,
   aboveHigh: 215,

@@ -55,6 +55,7 @@ export const packetInReason = {
   unservedPort: 8,
   timeExceeded: 9,
   refused: 10,
+  opened: 12,
 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
@@ -63,6 +64,9 @@ export const ingressMeters = { first: podOfPorts.last + 1 } as const;
 
 /** Meters of pods' denied packets that are copied to the agent: `offset` plus the pod's port. */
 export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.first } as const;
+
+/** Meters of admitted connections that are copied to the agent, by the port of their first packet: `offset` plus the port. */
+export const openedMeters = { offset: 0x2_0000, first: 0x2_0000 } as const;
 
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
 export const nodeMeters = { unservedPorts: 32_700, refusals: 32_701 } as const;

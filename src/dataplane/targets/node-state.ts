@@ -17,6 +17,7 @@ import {
   isDeniedMeterKey,
   isFlowKey,
   isMeterKey,
+  isOpenedMeterKey,
   isOpenFlowSetting,
   numberOf,
 } from './bridge/bridge-entry.ts';
@@ -384,7 +385,7 @@ function afterAllThatIsReady(): Promise<void> {
  * Reports whether the key is a meter for a pod's bandwidth. Meters of the node have lower numbers; the pod's owner may not be known yet.
  */
 function isPodMeter(key: BridgeKey): boolean {
-  return isMeterKey(key) && !isDeniedMeterKey(key) && numberOf(key) >= podOfPorts.first;
+  return isMeterKey(key) && !isDeniedMeterKey(key) && !isOpenedMeterKey(key) && numberOf(key) >= podOfPorts.first;
 }
 
 function isOfPolicy(key: BridgeKey, value: BridgeValue): boolean {

@@ -7,6 +7,8 @@ export interface LiveSettings {
   readonly policyMode?: string;
   /** Value of `policy.denied`, likewise. */
   readonly denied?: string;
+  /** Value of `flowLog.enabled`, likewise. */
+  readonly flowLog?: string;
 }
 
 /** Longer than any value. */
@@ -21,13 +23,14 @@ export const liveSettings: Resource<LiveSettings> = {
   kind: 'ConfigMap',
   path: `/api/v1/namespaces/${namespace}/configmaps`,
   fieldSelector: `metadata.name=${name}`,
-  revision: 2,
+  revision: 3,
   project: (raw) => {
     const { data } = parseObject(schema, raw);
-    const [policyMode, denied] = [ownValue(data, 'policy.mode'), ownValue(data, 'policy.denied')];
+    const [policyMode, denied, flowLog] = ['policy.mode', 'policy.denied', 'flowLog.enabled'].map((key) => ownValue(data, key));
     return {
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, SHOWN_MAX) }),
       ...(denied === undefined ? {} : { denied: denied.slice(0, SHOWN_MAX) }),
+      ...(flowLog === undefined ? {} : { flowLog: flowLog.slice(0, SHOWN_MAX) }),
     };
   },
 };

@@ -10,12 +10,18 @@ interface ReportedValues<V extends string> {
   readonly configured: V;
 }
 
-/** Setting of a node that takes effect without a restart. */
-class LiveChoice<V extends string> {
-  readonly #choices: readonly V[];
-  readonly #names: { readonly annotation: string; readonly key: string };
+/** Annotation of the Node, if it can set a value, and key of the ConfigMap. */
+interface SettingNames {
+  readonly annotation?: string;
+  readonly key: string;
+}
 
-  constructor(choices: readonly V[], names: { readonly annotation: string; readonly key: string }) {
+/** Setting of a node that takes effect without a restart. */
+export class LiveChoice<V extends string> {
+  readonly #choices: readonly V[];
+  readonly #names: SettingNames;
+
+  constructor(choices: readonly V[], names: SettingNames) {
     this.#choices = choices;
     this.#names = names;
   }
@@ -33,7 +39,7 @@ class LiveChoice<V extends string> {
         ? []
         : [`${where} is ${JSON.stringify(text)}, which is not one of ${this.#choices.join(', ')}: ${inForce} is in force`];
     return [
-      ...fault(`the Node's annotation ${this.#names.annotation}`, reported.annotation),
+      ...fault(`the Node's annotation ${this.#names.annotation ?? ''}`, reported.annotation),
       ...fault(`${this.#names.key} in ConfigMap seine-system/seine-live`, reported.live),
     ];
   }

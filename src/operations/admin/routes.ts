@@ -2,6 +2,7 @@ import type { RotationAnswer } from '../../api/wireguard.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
+import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
@@ -56,6 +57,7 @@ export type AgentPorts = StatusPort &
   SuspensionPort &
   WireGuardPort &
   DeniedLogPort &
+  FlowLogPort &
   InputsPort &
   LeasesPort &
   TimelinePort &
@@ -115,6 +117,8 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/nodes': (query, signal) => nodes(agent, query, signal),
     '/v1/services': (query, signal) => services(agent, query, signal),
     '/v1/flows': (query, signal) => flows(agent, query, signal),
+    '/v1/flow-log': (query, signal) => ({ status: 200, contentType: 'application/x-ndjson', body: flowLogLines(agent, query, signal) }),
+    '/v1/flow-log/summary': async (query) => json(await flowSummary(agent, query)),
     '/v1/groups': (query, signal) => groups(agent, query, signal),
     '/v1/meters': (query, signal) => meters(agent, query, signal),
     '/v1/ports': (query, signal) => ports(agent, query, signal),

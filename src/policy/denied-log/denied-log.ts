@@ -50,6 +50,14 @@ interface DeniedLogOptions {
   readonly now: () => number;
 }
 
+/** Receiver of denied packets of all pods. */
+interface DeniedObserver {
+  /** @param pod `namespace/name`. @param fields pipeline fields of the packet */
+  readonly denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => void;
+  /** Packets that OVS or the agent did not pass on. */
+  readonly missed: (packets: number) => void;
+}
+
 interface RecentLine {
   readonly pod: PodIdentity;
   packet: DeniedPacket;
@@ -69,6 +77,7 @@ export class DeniedLog {
   /** Number of packets without a line since the last line, by namespace. */
   readonly #unlogged = new Map<string, number>();
   readonly #collections = new Set<DeniedPairs>();
+  readonly #observers = new Set<DeniedObserver>();
   readonly #counters = { lines: 0, repeated: 0, suppressed: 0, metered: 0 };
 
   constructor(options: DeniedLogOptions) {
@@ -102,6 +111,7 @@ export class DeniedLog {
 
   /** Counts packets that OVS did not pass to the agent. @param meter meter id as in `LoggedPods` */
   metered(meter: number, packets: number): void {
+    if (packets > 0) for (const observer of this.#observers) observer.missed(packets);
     const pod = this.#options.pods.podOfMeter(meter);
     if (!pod || packets <= 0 || !this.#options.pods.isWritten(pod)) return;
     this.#counters.metered += packets;
@@ -120,9 +130,19 @@ export class DeniedLog {
     return { pairs, end };
   }
 
+  /** Passes denied packets of all pods of this node to an observer until the returned function is called. */
+  observe(observer: DeniedObserver): () => void {
+    const unwatch = this.#options.pods.watch();
+    this.#observers.add(observer);
+    return () => {
+      if (this.#observers.delete(observer)) unwatch();
+    };
+  }
+
   #receive(packetIn: PacketIn): void {
     if (!this.#input.take()) {
       this.#counters.suppressed++;
+      for (const observer of this.#observers) observer.missed(1);
       return;
     }
     const packet = readDeniedPacket(packetIn);
@@ -130,6 +150,7 @@ export class DeniedLog {
     if (!packet || !pod) return;
     const key = pairKey(nameOf(pod), packet);
     for (const pairs of this.#collections) pairs.note(nameOf(pod), packet);
+    for (const observer of this.#observers) observer.denied(nameOf(pod), packet, packetIn.fields);
     if (this.#options.pods.isWritten(pod)) this.#tell(key, pod, packet);
   }
 

@@ -1,5 +1,5 @@
 import type { Log } from '../../base/log/log.ts';
-import { deniedMeters } from '../../dataplane/pipeline/well-known.ts';
+import { deniedMeters, openedMeters } from '../../dataplane/pipeline/well-known.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import type { DeniedLog } from './denied-log.ts';
 import type { LoggedPods } from './logged-pods.ts';
@@ -52,7 +52,9 @@ export class DeniedMeterCounts {
    * @param stats statistics of all meters; the first reading, which includes drops from a previous agent's time, is not reported
    */
   see(stats: MeterCounts): void {
-    const now = new Map(stats.filter(({ id }) => id >= deniedMeters.first).map(({ id, bands }) => [id, bands[0]?.packets ?? 0n]));
+    const now = new Map(
+      stats.filter(({ id }) => id >= deniedMeters.first && id < openedMeters.first).map(({ id, bands }) => [id, bands[0]?.packets ?? 0n]),
+    );
     if (this.#last)
       for (const [id, packets] of now) {
         const before = this.#last.get(id) ?? 0n;

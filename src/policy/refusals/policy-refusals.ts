@@ -2,15 +2,13 @@ import { TokenBucket } from '../../base/async/token-bucket.ts';
 import { bytesOf } from '../../base/bytes/bytes.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
-import type { Ip } from '../../base/net/ip.ts';
-import { ipFromValue } from '../../base/net/ip.ts';
+import { askedDestination } from '../../dataplane/packet-io/asked-destination.ts';
 import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
-import { type AskedDestination, refusal } from '../../dataplane/packet-io/refusal-frame.ts';
+import { refusal } from '../../dataplane/packet-io/refusal-frame.ts';
 import { numberOf } from '../../dataplane/packet-io/repeated.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import { load, resubmit } from '../../dataplane/pipeline/flow.ts';
 import { toActions } from '../../dataplane/targets/bridge/encoding/to-openflow.ts';
-import type { Match } from '../../openflow/match/match.ts';
 import { type PacketIn, writePacketOut } from '../../openflow/packet.ts';
 import { ofPort } from '../../openflow/protocol.ts';
 import type { PolicyController } from '../controller/policy-controller.ts';
@@ -25,6 +23,9 @@ const rate = { perSecond: 1_000, burst: 2_000 } as const;
  * pod, or not for long; the current policies do not deny it; it does not open a connection.
  */
 type RefusalResult = 'answered' | 'limited' | 'too_new' | 'not_denied' | 'not_opening';
+
+/** @param pod `namespace/name` of the pod whose policies denied */
+type AnsweredListener = (pod: string, packet: DeniedPacket) => void;
 
 interface PolicyRefusalsOptions {
   readonly packets: PacketExchange;
@@ -42,6 +43,7 @@ interface PolicyRefusalsOptions {
 export class PolicyRefusals {
   readonly #options: PolicyRefusalsOptions;
   readonly #tokens = new TokenBucket(rate);
+  readonly #listeners = new Set<AnsweredListener>();
   readonly #counters: Record<RefusalResult, number> = { answered: 0, limited: 0, too_new: 0, not_denied: 0, not_opening: 0 };
 
   constructor(options: PolicyRefusalsOptions) {
@@ -55,17 +57,25 @@ export class PolicyRefusals {
     return this.#counters;
   }
 
+  /** Calls back for each packet that is answered, until the returned function is called. */
+  subscribe(listener: AnsweredListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
   #answer(packetIn: PacketIn): RefusalResult {
     const { packets, log } = this.#options;
     // The output port is not chosen yet when the sender's policies decide.
     const denied = readPacketOf(numberOf(packetIn.fields.reg1) === 0 ? 'egress' : 'ingress', packetIn);
-    const answer = denied && refusal(packetIn.data, askedBy(packetIn.fields));
+    const answer = denied && refusal(packetIn.data, askedDestination(packetIn.fields));
     if (!denied || !answer) return 'not_opening';
     if (!this.#areEndsKnown(denied)) return 'too_new';
     if (!this.#isDenied(denied)) return 'not_denied';
     packets
       .send([packetOut(answer)])
       .catch((thrown: unknown) => log.debug('a denied packet was not answered', { cause: SeineError.from(thrown, 'packet-out').message }));
+    const pod = this.#options.policy.podAt(denied.ofPort);
+    if (pod !== undefined) for (const listener of this.#listeners) listener(pod, denied);
     return 'answered';
   }
 
@@ -96,18 +106,6 @@ export class PolicyRefusals {
     });
     return verdict.verdict === 'deny' && verdict.why === 'decision';
   }
-}
-
-/** Returns the destination that the client asked for: that of a Service is translated before policy decides. */
-function askedBy(fields: Match): AskedDestination | undefined {
-  const ip = addressOf(fields);
-  const port = numberOf(fields.ct_tp_dst);
-  return ip && { ip, ...(port > 0 && { port }) };
-}
-
-function addressOf({ ct_nw_dst: ipv4, ct_ipv6_dst: ipv6 }: Match): Ip | undefined {
-  if (typeof ipv4 === 'number' && ipv4 !== 0) return ipFromValue('ipv4', BigInt(ipv4));
-  return typeof ipv6 === 'bigint' && ipv6 !== 0n ? ipFromValue('ipv6', ipv6) : undefined;
 }
 
 /**

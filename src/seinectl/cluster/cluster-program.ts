@@ -7,6 +7,7 @@ import { addCapture } from '../capture/capture-command.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { addExplain } from '../explain-commands.ts';
+import { addFlows } from '../flows/flows-command.ts';
 import { addDenied } from '../policy/denied-commands.ts';
 import { addPolicyExplain } from '../policy/explain-connection.ts';
 import type { Terminal } from '../terminal.ts';
@@ -44,6 +45,7 @@ export async function runCluster(
   addCluster(root, { terminal, env, exitWith });
   const context = { agent: () => new AgentClient(defaultPaths.apiSocket), terminal, env, exitWith };
   addTrace(root, context);
+  addFlows(root, context);
   addTimeline(root, { ...context, isOnNode: false });
   addExplain(root, context);
   const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do');

@@ -24,6 +24,7 @@ export class NoEndpointResponder {
   readonly #options: NoEndpointOptions;
   /** Token buckets, one for each reason: clients that try unused ports must not use up the replies of others. */
   readonly #tokens = { noEndpoint: new TokenBucket(rate), unservedPort: new TokenBucket(rate) };
+  readonly #listeners = new Set<(packet: Pick<PacketIn, 'data' | 'fields'>) => void>();
   #answered = 0;
   #suppressed = 0;
 
@@ -40,6 +41,12 @@ export class NoEndpointResponder {
     return { answered: this.#answered, suppressed: this.#suppressed };
   }
 
+  /** Calls back for each packet that is answered, until the returned function is called. */
+  subscribe(listener: (packet: Pick<PacketIn, 'data' | 'fields'>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
   #receive(packet: PacketIn, tokens: TokenBucket): void {
     if (!tokens.take()) {
       this.#suppressed++;
@@ -54,6 +61,7 @@ export class NoEndpointResponder {
     const inPort = fields.in_port;
     const answer = refuse(data);
     if (!answer || typeof inPort !== 'number') return;
+    for (const listener of this.#listeners) listener({ data, fields });
     const out = bytesOf((w) =>
       writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port: inPort }], data: answer }),
     );

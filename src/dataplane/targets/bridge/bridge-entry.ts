@@ -10,7 +10,7 @@ import { cookieOf, type Owner } from '../../pipeline/cookie.ts';
 import type { Flow, Group, Meter } from '../../pipeline/flow.ts';
 import { PatternFlow } from '../../pipeline/flow-pattern.ts';
 import { tables } from '../../pipeline/tables.ts';
-import { deniedMeters, ingressMeters } from '../../pipeline/well-known.ts';
+import { deniedMeters, ingressMeters, openedMeters } from '../../pipeline/well-known.ts';
 import { BucketTemplates } from './encoding/bucket-template.ts';
 import { EntryTemplates } from './encoding/entry-flow-template.ts';
 import { packGroup, unpackGroup } from './encoding/group-bytes.ts';
@@ -104,7 +104,12 @@ export function isMeterKey(key: BridgeKey): boolean {
 
 /** Reports whether the key is the meter of a pod's denied packets. It belongs to policy, like flows with a policy cookie. */
 export function isDeniedMeterKey(key: BridgeKey): boolean {
-  return isMeterKey(key) && numberOf(key) >= deniedMeters.first;
+  return isMeterKey(key) && numberOf(key) >= deniedMeters.first && !isOpenedMeterKey(key);
+}
+
+/** Reports whether the key is a meter of admitted connections that are copied to the agent. */
+export function isOpenedMeterKey(key: BridgeKey): boolean {
+  return isMeterKey(key) && numberOf(key) >= openedMeters.first;
 }
 
 /** Reports whether the key is an OpenFlow setting other than a flow, group or meter. */
@@ -141,6 +146,7 @@ export function depthOfKey(key: BridgeKey): number {
   if (isFlowKey(key)) return key.charCodeAt(1) + ((key.charCodeAt(2) << 8) | key.charCodeAt(3)) / 2 ** 17;
   if (isGroupKey(key)) return tables.balance.id + 0.5;
   if (isIngressMeterKey(key)) return tables.output.id + 0.5;
+  if (isOpenedMeterKey(key)) return tables.commit.id + 0.5;
   return (isDeniedMeterKey(key) ? tables.ingressVerdict.id : tables.classify.id) + 0.5;
 }
 

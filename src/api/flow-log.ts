@@ -1,0 +1,122 @@
+/** Types of `/v1/flow-log`: connections that the node has seen, and what it did not record. */
+
+export const flowEvents = ['opened', 'closed', 'denied', 'refused', 'gap'] as const;
+/** `gap`: a time in which nothing was recorded, because the agent did not run or the log was off. */
+export type FlowEvent = (typeof flowEvents)[number];
+
+export const flowVerdicts = ['allowed', 'denied', 'would-deny', 'refused'] as const;
+/** `would-deny`: policies deny it, and are not enforced. `refused`: the client got an answer. */
+export type FlowVerdict = (typeof flowVerdicts)[number];
+
+export const endKinds = ['pod', 'node', 'outside', 'unknown'] as const;
+/** `unknown`: an address of a pod network for which this node knows no pod. */
+export type EndKind = (typeof endKinds)[number];
+
+/** One end of a connection, with the names that were valid on arrival. */
+export interface FlowEnd {
+  readonly address: string;
+  /** Absent if the protocol has none, and in a later fragment. */
+  readonly port?: number;
+  readonly kind: EndKind;
+  /** Namespace of a pod. */
+  readonly namespace?: string;
+  /** Name of the pod or node. */
+  readonly name?: string;
+  /** Name of the pod's controller, as its name shows it. */
+  readonly workload?: string;
+}
+
+/** Service through which a connection was opened, at the address that its client requested. */
+interface FlowService {
+  readonly address: string;
+  readonly port?: number;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+/** Decision of one end's policies. */
+export interface FlowDecision {
+  readonly verdict: 'allowed' | 'denied';
+  /** Rules that decided, or policies that isolate the pod; empty if no policy selects it. */
+  readonly by: readonly string[];
+}
+
+/** One record. Counters are text: they may exceed 2^53 in sums. */
+export interface FlowView {
+  /** Node that recorded it. */
+  readonly node: string;
+  /** Number of the record on this node since its agent started. */
+  readonly number: number;
+  /** RFC 3339 with milliseconds. */
+  readonly time: string;
+  readonly event: FlowEvent;
+  readonly verdict: FlowVerdict;
+  /** End that is on this node; `both` if both are. */
+  readonly reporter: 'source' | 'destination' | 'both';
+  readonly family: 'ipv4' | 'ipv6';
+  readonly protocol: string;
+  readonly source: FlowEnd;
+  readonly destination: FlowEnd;
+  readonly service?: FlowService;
+  readonly egress?: FlowDecision;
+  readonly ingress?: FlowDecision;
+  /** Reason of a denial or refusal, in words. */
+  readonly reason?: string;
+  /** Number of further packets like it that were denied within a second. */
+  readonly repeated?: number;
+  readonly packets?: { readonly out: string; readonly in: string };
+  readonly bytes?: { readonly out: string; readonly in: string };
+  /** Present in a closed connection if its opening was seen, or conntrack has it. */
+  readonly startedAt?: string;
+  readonly endedAt?: string;
+}
+
+export const lossCauses = ['meter', 'rate', 'queue', 'denied', 'names', 'kernel'] as const;
+/**
+ * Causes why a connection has no record. `meter`: beyond the rate of its pod, limited by OVS. `rate`: beyond the rate of the node. `queue`:
+ * OVS counted it, and its copy did not arrive. `denied`: packets beyond the meters of denied packets. `names`: recorded without
+ * a name, because there are too many names. `kernel`: events of connection tracking that were not read.
+ */
+export type LossCause = (typeof lossCauses)[number];
+
+export type FlowLosses = Readonly<Record<LossCause, number>>;
+
+/** State of the log, sent before the records and after them. */
+export interface FlowLogState {
+  readonly node: string;
+  readonly enabled: boolean;
+  /** Events that this node can see, e.g. no byte counts on the userspace data path. */
+  readonly sources: readonly string[];
+  /** Time from which the answer is complete; absent while the log is off. */
+  readonly completeFrom?: string;
+  /** Connections without a record since the requested time. */
+  readonly losses: FlowLosses;
+  /** Records that a slow reader did not get. */
+  readonly skipped: number;
+}
+
+/** Line of the answer: the state, or a record. */
+export type FlowLine = { readonly state: FlowLogState } | { readonly flow: FlowView };
+
+/** Connections of one minute with equal ends, Service, port, verdict and rules. */
+export interface FlowSummary {
+  readonly source: string;
+  readonly destination: string;
+  readonly service?: string;
+  readonly protocol: string;
+  readonly port?: number;
+  readonly verdict: FlowVerdict;
+  readonly rule?: string;
+  readonly connections: number;
+  readonly bytes?: string;
+}
+
+/** Answer of `/v1/flow-log/summary`. */
+export interface FlowSummaries {
+  readonly state: FlowLogState;
+  /** RFC 3339, the first minute that is included. */
+  readonly since: string;
+  readonly items: readonly FlowSummary[];
+  /** Connections that are in no item, because there were too many different ones. */
+  readonly others: number;
+}

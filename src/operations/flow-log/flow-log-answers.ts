@@ -1,0 +1,157 @@
+import type { FlowLine, FlowLogState, FlowLosses, FlowSummaries } from '../../api/flow-log.ts';
+import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { idle } from '../../base/async/pause.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { flowFilter } from './flow-filter.ts';
+import type { FlowLog } from './flow-log.ts';
+import { flowView } from './flow-view.ts';
+import type { OpenedFlowLog } from './open-flow-log.ts';
+
+/** Maximum number of readers that follow; other answers need room as well (`http-server.ts`). */
+const followersMax = 6;
+const lastMax = 65_536;
+const lastDefault = 20;
+const secondsMax = 86_400;
+/** Interval between looks for new records, and between states, while nothing happens (ms). */
+const POLL_MS = 200;
+const STATE_EVERY_MS = 5_000;
+const CHUNK_LENGTH = 64 * 1024;
+
+export interface FlowLogPort {
+  readonly config: { readonly nodeName: string; readonly ovsDatapathType: 'system' | 'netdev' };
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => { readonly flowLog: Pick<OpenedFlowLog, 'running'> };
+  readonly turns: Pick<LoopTurns, 'due' | 'next'>;
+}
+
+/** Readers that follow at present. */
+let followers = 0;
+
+/**
+ * `GET /v1/flow-log?last=20&since=600&follow=true&FILTER=…`: a line of JSON with the state, then records, the oldest first, then the state
+ * again. With `follow` it does not end: further records, and the state every few seconds. A reader that is too slow misses records, which
+ * the state counts.
+ *
+ * @throws SeineError `INVALID_INPUT`; `UNAVAILABLE` if too many readers follow
+ */
+export function flowLogLines(port: FlowLogPort, query: URLSearchParams, signal: AbortSignal): AsyncIterable<string> {
+  const matches = flowFilter(query);
+  const seconds = numberIn(query, 'since', secondsMax);
+  const follows = query.get('follow') === 'true';
+  const last = numberIn(query, 'last', lastMax) ?? (seconds === undefined ? (follows ? 0 : lastDefault) : lastMax);
+  if (follows && followers >= followersMax)
+    throw new SeineError('UNAVAILABLE', `${followersMax} readers follow the flow log already; end one of them`);
+  const sinceMs = seconds === undefined ? 0 : Date.now() - seconds * 1_000;
+  return linesOf(port, { matches, last, sinceMs, follows }, signal);
+}
+
+/** `GET /v1/flow-log/summary?seconds=60`: connections by workloads, Service, port, verdict and rule. @throws SeineError `INVALID_INPUT` */
+export async function flowSummary(port: FlowLogPort, query: URLSearchParams): Promise<FlowSummaries> {
+  const seconds = numberIn(query, 'seconds', 3_600) ?? 60;
+  const log = port.running().flowLog.running();
+  const askedMs = Date.now() - seconds * 1_000;
+  await log?.count();
+  const { sinceMs, items, others } = log?.flows.summariesSince(askedMs) ?? { sinceMs: askedMs, items: [], others: 0 };
+  const state = stateOf(port, { sinceMs, skipped: 0 });
+  return { state, since: new Date(sinceMs).toISOString(), items, others };
+}
+
+interface ReadOptions {
+  readonly matches: ReturnType<typeof flowFilter>;
+  /** Maximum number of earlier records. */
+  readonly last: number;
+  readonly sinceMs: number;
+  readonly follows: boolean;
+}
+
+async function* linesOf(port: FlowLogPort, options: ReadOptions, signal: AbortSignal): AsyncGenerator<string> {
+  const { sinceMs, follows } = options;
+  if (follows) followers++;
+  try {
+    await port.running().flowLog.running()?.count();
+    yield line({ state: stateOf(port, { sinceMs, skipped: 0 }) });
+    const log = port.running().flowLog.running()?.flows;
+    const next = log?.numbers.next ?? 0;
+    if (log) yield* earlier(port, log, options);
+    if (follows) yield* later(port, { ...options, log, next }, signal);
+    else yield line({ state: stateOf(port, { sinceMs, skipped: 0 }) });
+  } finally {
+    if (follows) followers--;
+  }
+}
+
+async function* earlier(port: FlowLogPort, log: FlowLog, { matches, last, sinceMs }: ReadOptions): AsyncGenerator<string> {
+  const numbers: number[] = [];
+  for (let number = log.numbers.next - 1; number >= log.numbers.oldest && numbers.length < last; number--) {
+    if (port.turns.due) await port.turns.next();
+    const flow = log.get(number);
+    if (flow && flow.timeMs < sinceMs) break;
+    if (flow && matches(flow)) numbers.push(number);
+  }
+  let piece = '';
+  for (const number of numbers.reverse()) {
+    const flow = log.get(number);
+    if (flow) piece += line({ flow: flowView(flow, port.config.nodeName) });
+    if (piece.length >= CHUNK_LENGTH) {
+      yield piece;
+      piece = '';
+    }
+    if (port.turns.due) await port.turns.next();
+  }
+  if (piece !== '') yield piece;
+}
+
+interface FollowedLog extends ReadOptions {
+  /** Log of which records were read so far; undefined if it was off. */
+  readonly log: FlowLog | undefined;
+  /** Number of its next record. */
+  readonly next: number;
+}
+
+async function* later(port: FlowLogPort, { matches, sinceMs, log, next }: FollowedLog, signal: AbortSignal): AsyncGenerator<string> {
+  let [read, at, skipped, stateMs] = [log, next, 0, performance.now()];
+  while (!signal.aborted) {
+    const now = port.running().flowLog.running()?.flows;
+    if (now !== read) [read, at] = [now, 0]; // it was turned off or on
+    let piece = '';
+    while (read && at < read.numbers.next && piece.length < CHUNK_LENGTH) {
+      const { oldest } = read.numbers;
+      if (at < oldest) [skipped, at] = [skipped + oldest - at, oldest];
+      const flow = read.get(at++);
+      if (flow && matches(flow)) piece += line({ flow: flowView(flow, port.config.nodeName) });
+      if (port.turns.due) await port.turns.next();
+    }
+    if (performance.now() - stateMs >= STATE_EVERY_MS) {
+      stateMs = performance.now();
+      piece += line({ state: stateOf(port, { sinceMs, skipped }) });
+    }
+    if (piece !== '') yield piece;
+    if (!read || at >= read.numbers.next) await idle(POLL_MS, signal);
+  }
+}
+
+function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: number; readonly skipped: number }): FlowLogState {
+  const log = port.running().flowLog.running()?.flows;
+  return {
+    node: port.config.nodeName,
+    enabled: log !== undefined,
+    sources: log ? ['opened', 'denied', 'refused'] : [],
+    ...(log && { completeFrom: new Date(Math.max(log.completeFromMs, sinceMs)).toISOString() }),
+    losses: log?.lossesSince(sinceMs) ?? noLosses,
+    skipped,
+  };
+}
+
+const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0, kernel: 0 };
+
+function line(value: FlowLine): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+function numberIn(query: URLSearchParams, key: string, most: number): number | undefined {
+  const text = query.get(key);
+  if (text === null) return undefined;
+  if (!/^\d{1,6}$/.test(text) || Number(text) > most)
+    throw new SeineError('INVALID_INPUT', `${key}: ${JSON.stringify(text.slice(0, 32))} is not a whole number up to ${most}`);
+  return Number(text);
+}

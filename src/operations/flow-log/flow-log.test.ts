@@ -1,0 +1,117 @@
+import { expect, it } from 'vitest';
+import { type Ip, parseIp } from '../../base/net/ip.ts';
+import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
+import type { DeniedConnection, SeenConnection } from './attribution.ts';
+import { FlowLog, type FlowLogOptions } from './flow-log.ts';
+
+const owners: Readonly<Record<string, string>> = {
+  '10.0.0.5': 'shop/web-1',
+  '10.0.0.6': 'ops/x-0',
+  '10.0.1.9': 'shop/db-0',
+  '192.0.2.1': 'node node-1',
+};
+const none: PolicyMatrix['ingress'] = { identities: new Map(), relations: new Map() } as never;
+const matrix: PolicyMatrix = {
+  subjects: new Map([['shop/web-1', { addresses: ['10.0.0.5'] }]]) as never,
+  ownNode: new Set(['192.0.2.1']),
+  ...{ ingress: none, egress: none },
+};
+
+function opened(more: Partial<FlowLogOptions> = {}) {
+  const clock = { wall: 1_000_000, steady: 0 };
+  const log = new FlowLog({
+    ...{ openings: 2, records: 8, matrix: () => matrix, isEnforced: () => true },
+    names: {
+      ownerOf: ({ text }: Ip) => owners[text],
+      isInPodNetwork: ({ text }) => text.startsWith('10.0.'),
+      serviceAt: ({ text }, port) => (text === '10.96.0.20' && port === 80 ? 'shop/db' : undefined),
+    },
+    clock: { wallMs: () => clock.wall, steadyMs: () => clock.steady },
+    ...more,
+  });
+  return { log, clock };
+}
+
+const connection = (source: string, destination: string, asked?: string): SeenConnection => ({
+  protocol: 6,
+  source: { ip: parseIp(source), port: 40_000 },
+  destination: { ip: parseIp(destination), port: 8_080 },
+  asked: { ip: parseIp(asked ?? destination), port: asked === undefined ? 8_080 : 80 },
+});
+
+it('records ends, Service and the decision of the pod that is here', () => {
+  const { log } = opened();
+  log.opened(connection('10.0.0.5', '10.0.1.9', '10.96.0.20'), 'pod');
+  expect(log.get(0)).toMatchObject({
+    ...{ event: 'opened', verdict: 'allowed', reporter: 'source' },
+    source: { kind: 'pod', name: 'shop/web-1' },
+    destination: { kind: 'pod', name: 'shop/db-0' },
+    service: { name: 'shop/db', port: 80 },
+    egress: { verdict: 'allowed', by: [] },
+  });
+  log.opened(connection('10.0.1.9', '10.0.0.5'), 'tunnel');
+  expect(log.get(1)).toMatchObject({ reporter: 'destination', ingress: { verdict: 'allowed', by: [] } });
+  expect(log.get(1)?.service).toBeUndefined();
+});
+
+it.each([
+  ['10.0.0.77', { kind: 'unknown' }],
+  ['198.51.100.7', { kind: 'outside' }],
+  ['192.0.2.1', { kind: 'node', name: 'node-1' }],
+])('names the end %s', (address, end) => {
+  const { log } = opened();
+  log.opened(connection('10.0.0.5', address), 'pod');
+  expect(log.get(0)?.destination).toMatchObject(end);
+});
+
+it('counts openings beyond the rate of the node, and keeps the share of another namespace', () => {
+  const { log, clock } = opened();
+  for (let count = 0; count < 5; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 3]);
+  log.opened(connection('10.0.0.6', '10.0.1.9'), 'pod');
+  expect(log.numbers.next).toBe(3);
+  clock.wall += 10 * 60_000;
+  expect([log.lossesSince(clock.wall).rate, log.lossesSince(0).rate]).toEqual([0, 3]);
+});
+
+const denied: DeniedConnection = { ...connection('10.0.0.6', '10.0.0.5'), direction: 'ingress', by: ['shop/closed'], reason: 'no rule' };
+
+it('records a denied connection once, counts its further packets, and marks it when its client got an answer', () => {
+  const { log, clock } = opened();
+  log.denied(denied);
+  log.denied(denied);
+  log.answered(denied);
+  expect(log.get(0)).toMatchObject({
+    event: 'refused',
+    verdict: 'refused',
+    repeated: 1,
+    ingress: { verdict: 'denied', by: ['shop/closed'] },
+  });
+  clock.steady += 11_000;
+  log.denied(denied);
+  expect(log.get(1)).toMatchObject({ event: 'denied', verdict: 'denied' });
+});
+
+it('reports as would-deny what policies deny while they are not enforced', () => {
+  const { log } = opened({ isEnforced: () => false });
+  log.denied(denied);
+  expect(log.get(0)).toMatchObject({ event: 'denied', verdict: 'would-deny' });
+});
+
+it('never goes back in time, and names the time from which it is complete', () => {
+  const { log, clock } = opened({ openings: 100 });
+  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  clock.wall -= 60_000;
+  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  expect(log.get(1)?.timeMs).toBe(1_000_000);
+  expect(log.completeFromMs).toBe(1_000_000);
+  clock.wall = 2_000_000;
+  for (let count = 0; count < 8; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  expect(log.completeFromMs).toBe(2_000_000);
+});
+
+it('records connections to a Service without endpoints', () => {
+  const { log } = opened();
+  log.refused({ ...connection('10.0.0.5', '10.96.0.20'), destination: { ip: parseIp('10.96.0.20'), port: 80 } }, 'no endpoint');
+  expect(log.get(0)).toMatchObject({ event: 'refused', service: { name: 'shop/db' }, reason: 'no endpoint' });
+});

@@ -1,0 +1,230 @@
+import type { FlowLosses, FlowSummaries, FlowVerdict } from '../../api/flow-log.ts';
+import { parseIp } from '../../base/net/ip.ts';
+import { serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
+import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
+import { FairShares } from '../../policy/denied-log/fair-shares.ts';
+import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
+import { type AddressNames, type DeniedConnection, decisionAt, namedEnd, namedService, type SeenConnection } from './attribution.ts';
+import type { FlowRecord, NumberedFlow, RecordedEnd } from './flow-record.ts';
+import { FlowRing } from './flow-ring.ts';
+import { FlowSummaryMinutes } from './flow-summaries.ts';
+import { LossTally } from './loss-tally.ts';
+
+/** Time for which denied packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
+const repeatedMs = 10_000;
+/** Maximum number of denied connections for which repetitions are recognized. */
+const recentMax = 4_096;
+
+export interface FlowLogOptions {
+  /** Maximum number of recorded openings per second of this node. */
+  readonly openings: number;
+  /** Number of records in memory. */
+  readonly records: number;
+  readonly names: AddressNames;
+  /** Returns the matrix of policies in force. */
+  readonly matrix: () => PolicyMatrix;
+  /** Reports whether policies are enforced; else what they deny passes. */
+  readonly isEnforced: () => boolean;
+  /** Wall clock (Unix time, ms), and milliseconds from any fixed moment, which never go back. */
+  readonly clock: { readonly wallMs: () => number; readonly steadyMs: () => number };
+}
+
+interface RecentDenial {
+  readonly number: number;
+  readonly sinceMs: number;
+}
+
+/**
+ * Connections of this node: each becomes a record with the names and the policies in force on arrival. What gets no record is counted by
+ * cause. This class opens nothing: sources call its methods.
+ */
+export class FlowLog {
+  readonly #options: FlowLogOptions;
+  readonly #ring: FlowRing;
+  readonly #shares: FairShares;
+  readonly #losses = new LossTally();
+  readonly #summaries = new FlowSummaryMinutes();
+  readonly #recent = new Map<string, RecentDenial>();
+  readonly #startMs: number;
+  #newestMs: number;
+  #namesRefused = 0;
+  readonly #counters = new Map<string, number>();
+
+  constructor(options: FlowLogOptions) {
+    this.#options = options;
+    this.#ring = new FlowRing(options.records);
+    this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
+    this.#startMs = options.clock.wallMs();
+    this.#newestMs = this.#startMs;
+  }
+
+  /** Number of the next record, and of the oldest that is still there. */
+  get numbers(): { readonly next: number; readonly oldest: number } {
+    return this.#ring;
+  }
+
+  /** Number of records by event and verdict, as `opened allowed`. */
+  get counters(): ReadonlyMap<string, number> {
+    return this.#counters;
+  }
+
+  get lossesTotal(): FlowLosses {
+    return this.#losses.total;
+  }
+
+  /** Time from which records are complete, apart from counted losses (Unix time, ms). */
+  get completeFromMs(): number {
+    const { oldest } = this.#ring;
+    return oldest === 0 ? this.#startMs : (this.#ring.timeOf(oldest) ?? this.#startMs);
+  }
+
+  get(number: number): NumberedFlow | undefined {
+    return this.#ring.get(number);
+  }
+
+  timeOf(number: number): number | undefined {
+    return this.#ring.timeOf(number);
+  }
+
+  /** Returns the losses since a time (Unix time, ms). */
+  lossesSince(sinceMs: number): FlowLosses {
+    return this.#losses.since(sinceMs);
+  }
+
+  summariesSince(sinceMs: number): Omit<FlowSummaries, 'state' | 'since'> & { readonly sinceMs: number } {
+    return this.#summaries.since(sinceMs);
+  }
+
+  /** Counts connections, or packets of denied ones, that get no record. */
+  lost(cause: keyof FlowLosses, count: number): void {
+    this.#losses.add(cause, count, this.#options.clock.wallMs());
+  }
+
+  /**
+   * Records an admitted connection.
+   *
+   * @param through port by which its first packet entered this node's bridge
+   */
+  opened(connection: SeenConnection, through: 'pod' | 'gateway' | 'tunnel'): void {
+    const { matrix, isEnforced } = this.#options;
+    const { source, destination, service } = this.#ends(connection);
+    if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
+      this.lost('rate', 1);
+      return;
+    }
+    const ends = { protocol: connection.protocol, source, destination };
+    const egress = through === 'pod' ? decisionAt(matrix(), 'egress', ends, service !== undefined) : undefined;
+    const ingress = decisionAt(matrix(), 'ingress', ends, service !== undefined);
+    const isDenied = egress?.verdict === 'denied' || ingress?.verdict === 'denied';
+    this.#add({
+      event: 'opened',
+      // A policy may have changed since the packet passed: it was admitted.
+      verdict: isDenied && !isEnforced() ? 'would-deny' : 'allowed',
+      reporter: through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source',
+      ...ends,
+      ...(service && { service }),
+      ...(egress && { egress }),
+      ...(ingress && { ingress }),
+    });
+  }
+
+  /** Records a denied connection, or counts one more packet of it. */
+  denied(connection: DeniedConnection): void {
+    const { direction, by, reason } = connection;
+    const key = keyOf(connection);
+    const nowMs = this.#options.clock.steadyMs();
+    const recent = this.#recent.get(key);
+    if (recent && nowMs - recent.sinceMs < repeatedMs) {
+      this.#ring.repeat(recent.number);
+      return;
+    }
+    const { source, destination, service } = this.#ends(connection);
+    const verdict: FlowVerdict = this.#options.isEnforced() ? 'denied' : 'would-deny';
+    const number = this.#add({
+      ...{ event: 'denied', verdict, protocol: connection.protocol, source, destination, reason },
+      reporter: direction === 'egress' ? 'source' : 'destination',
+      ...(service && { service }),
+      [direction]: { verdict: 'denied', by },
+    });
+    this.#recent.delete(key);
+    this.#recent.set(key, { number, sinceMs: nowMs });
+    const [oldest] = this.#recent.keys();
+    if (oldest !== undefined && this.#recent.size > recentMax) this.#recent.delete(oldest);
+  }
+
+  /** Marks a denied connection as one whose client got an answer. */
+  answered(connection: DeniedConnection): void {
+    const recent = this.#recent.get(keyOf(connection));
+    if (recent) this.#ring.refuse(recent.number);
+  }
+
+  /** Records a connection that was refused without a policy, e.g. to a Service without endpoints. */
+  refused(connection: SeenConnection, reason: string): void {
+    const source = namedEnd(connection.source, this.#options.names);
+    const name = this.#options.names.serviceAt(
+      connection.destination.ip,
+      connection.destination.port,
+      protocolNames[connection.protocol] ?? '',
+    );
+    if (!this.#shares.take(namespaceOf(source))) {
+      this.lost('rate', 1);
+      return;
+    }
+    this.#add({
+      ...{ event: 'refused', verdict: 'refused', reporter: 'source', protocol: connection.protocol, source, reason },
+      destination: { ...connection.destination, kind: 'unknown' },
+      service: { ...connection.destination, ...(name !== undefined && { name }) },
+    });
+  }
+
+  /** Records a time without records that ended now. */
+  gap(fromMs: number, reason: string): void {
+    const nowhere = { ip: nowhereIp, kind: 'unknown' } as const;
+    this.#add({
+      ...{ event: 'gap', verdict: 'allowed', reporter: 'both', protocol: 0, source: nowhere, destination: nowhere },
+      ...{ startedMs: fromMs, reason },
+    });
+  }
+
+  #ends(connection: SeenConnection) {
+    const { names } = this.#options;
+    const destination = namedEnd(connection.destination, names);
+    const service = namedService(connection, names);
+    // A pod that reaches itself through a Service has this address by now.
+    const { source } = connection;
+    const isItself = source.ip.text === serviceNextHop[source.ip.family].text;
+    return { source: isItself ? { ...destination, ...source, ip: destination.ip } : namedEnd(source, names), destination, service };
+  }
+
+  /** Reports whether the end is a pod of this node, or the node itself. */
+  #isHere({ kind, name, ip }: RecordedEnd): boolean {
+    const { subjects, ownNode } = this.#options.matrix();
+    return kind === 'pod' ? name !== undefined && subjects.has(name) : ownNode.has(ip.text);
+  }
+
+  #add(record: Omit<FlowRecord, 'timeMs'>): number {
+    // Order is that of time within a boot: a clock that was set back does not go back here.
+    this.#newestMs = Math.max(this.#newestMs, this.#options.clock.wallMs());
+    const whole: FlowRecord = { timeMs: this.#newestMs, ...record };
+    const key = `${record.event} ${record.verdict}`;
+    this.#counters.set(key, (this.#counters.get(key) ?? 0) + 1);
+    this.#summaries.add(whole);
+    const number = this.#ring.add(whole);
+    const refused = this.#ring.namesRefused;
+    this.lost('names', refused - this.#namesRefused);
+    this.#namesRefused = refused;
+    return number;
+  }
+}
+
+/** Address in the record of a gap, which has no ends. */
+const nowhereIp = parseIp('0.0.0.0');
+
+/** Name under which a node's rate is shared: a namespace, or all that are in none. */
+function namespaceOf({ kind, name = '' }: RecordedEnd): string {
+  return kind === 'pod' ? name.slice(0, name.indexOf('/')) : '';
+}
+
+function keyOf({ direction, protocol, source, destination }: DeniedConnection): string {
+  return `${direction} ${protocol} ${source.ip.text} ${source.port} ${destination.ip.text} ${destination.port}`;
+}

@@ -1,0 +1,146 @@
+import type { Log } from '../../base/log/log.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
+import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import { type LiveSettings, liveSettingsKey } from '../../kubernetes/resources/live-settings.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import type { Service } from '../../kubernetes/resources/service.ts';
+import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
+import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
+import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
+import { FlowLogPorts } from './flow-log-ports.ts';
+import { flowLogSwitch } from './flow-log-switch.ts';
+import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
+import { ServiceAddresses } from './service-addresses.ts';
+
+/** Name of the warning. */
+const WARNING = 'flow log';
+
+interface FlowLogParts {
+  readonly config: {
+    readonly nodeName: string;
+    readonly flowLog: { readonly enabled: boolean; readonly openings: number; readonly records: number; readonly denied: boolean };
+  };
+  readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: FlowSources['bridge'] };
+  readonly sources: {
+    readonly nodes: { readonly replica: Replica<Node> };
+    readonly services: { readonly replica: Replica<Service> };
+    readonly liveSettings: { readonly replica: Replica<LiveSettings> };
+  };
+  readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
+  readonly noEndpoint: FlowSources['noEndpoint'];
+  /** Warnings about the node, as sentences, by the part of the agent that found them. */
+  readonly warnings: Map<string, readonly string[]>;
+  readonly log: Log;
+}
+
+interface FlowLogNode {
+  readonly live: Pick<LiveEnvironment, 'current' | 'subscribe'>;
+  readonly policy: Pick<PolicyController, 'matrix' | 'holderOf' | 'isInPodNetwork'>;
+  readonly denied: { readonly log: DeniedLog; readonly policy: OpenedDeniedLog['policy'] };
+  readonly refusals: FlowSources['refusals'];
+}
+
+/** Flow log of this node, which may be turned on and off while the agent runs. */
+export interface OpenedFlowLog {
+  /** Undefined while it is off. */
+  readonly running: () => RunningFlowLog | undefined;
+  /** Policy controller wrapped so that the log learns of new and removed attachments. */
+  readonly policy: OpenedDeniedLog['policy'];
+}
+
+/** Opens the log in the state that the settings require, and follows them until the signal aborts. */
+export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: AbortSignal): OpenedFlowLog {
+  const { config, ovs, sources, nodeState, log } = parts;
+  const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState });
+  const flowSources = sourcesOf(parts, node, signal);
+  let running: RunningFlowLog | undefined;
+  const settings = () => ({ live: sources.liveSettings.replica.get(liveSettingsKey)?.flowLog, configured: String(config.flowLog.enabled) });
+  const warn = (faults: readonly string[]): void => {
+    if (faults.length === 0) parts.warnings.delete(WARNING);
+    else parts.warnings.set(WARNING, faults);
+  };
+  const apply = (): void => {
+    const isOn = flowLogSwitch.of(settings()) === 'true';
+    warn(flowLogSwitch.faults(settings()));
+    if (isOn === (running !== undefined)) return;
+    log.info(isOn ? 'the flow log is on' : 'the flow log is off');
+    running?.close();
+    running = isOn ? new RunningFlowLog(flowSources) : undefined;
+    ports.turn(isOn ? 'on' : 'off');
+  };
+  ovs.packets.on('opened', (packet) => running?.opened(packet));
+  const ends = [sources.liveSettings.replica.subscribe(apply), node.live.subscribe(() => ports.update())];
+  signal.addEventListener('abort', () => [...ends, () => running?.close()].forEach((end) => void end()), { once: true });
+  apply();
+  return { running: () => running, policy: followed(node.denied.policy, ports) };
+}
+
+function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
+  const { live, policy, denied, refusals } = node;
+  const services = new ServiceAddresses(sources.services.replica);
+  const nodes = new NodesByAddress(sources.nodes.replica);
+  const ends = [sources.services.replica.subscribe(() => services.changed()), sources.nodes.replica.subscribe(() => nodes.changed())];
+  signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
+  return {
+    openings: config.flowLog.openings,
+    records: config.flowLog.records,
+    recordsDenied: config.flowLog.denied,
+    names: {
+      ownerOf: (address) => policy.holderOf(address) ?? nodes.at(address),
+      isInPodNetwork: (address) => policy.isInPodNetwork(address),
+      serviceAt: (...at) => services.at(...at),
+    },
+    matrix: () => policy.matrix,
+    clock: { wallMs: () => Date.now(), steadyMs: () => performance.now() },
+    denied: denied.log,
+    refusals,
+    noEndpoint,
+    bridge: ovs.openflow,
+    policyMode: () => live.current.policyMode ?? 'enforce',
+    log,
+  };
+}
+
+/** Names of nodes by address. Built when it is first needed after a change. */
+class NodesByAddress {
+  readonly #nodes: Pick<Replica<Node>, 'entries'>;
+  #byAddress: ReadonlyMap<string, string> | undefined;
+
+  constructor(nodes: Pick<Replica<Node>, 'entries'>) {
+    this.#nodes = nodes;
+  }
+
+  changed(): void {
+    this.#byAddress = undefined;
+  }
+
+  at({ text }: Ip): string | undefined {
+    this.#byAddress ??= new Map(
+      [...this.#nodes.entries()].flatMap(([name, { internalIps }]) => internalIps.map((ip) => [ip, `node ${name}`] as const)),
+    );
+    return this.#byAddress.get(text);
+  }
+}
+
+/** Removes the flows of a port first: another pod may get the port afterwards. */
+function followed(policy: OpenedDeniedLog['policy'], ports: FlowLogPorts): OpenedDeniedLog['policy'] {
+  return {
+    attach: (subject, until) => {
+      ports.add(subject.owner, subject.ofPort);
+      return policy.attach(subject, until);
+    },
+    adopt: (subject) => {
+      ports.add(subject.owner, subject.ofPort);
+      policy.adopt(subject);
+    },
+    detach: (owner: Owner) => {
+      ports.remove(owner);
+      return policy.detach(owner);
+    },
+    owners: () => policy.owners(),
+  };
+}

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { openedMeters } from '../../dataplane/pipeline/well-known.ts';
+import type { FlowStats } from '../../openflow/flows/flow-stats.ts';
+import { OpeningCounts } from './opening-counts.ts';
+
+const signal = new AbortController().signal;
+
+/** Bridge with one port, whose flow and meter have these counters. */
+class FakeBridge {
+  flows: { readonly port: number; readonly packets: number; readonly ageMs: number }[] = [];
+  metered = 0;
+
+  dumpFlows(_filter: unknown, visit: (entry: FlowStats) => void): Promise<void> {
+    for (const { port, packets, ageMs } of this.flows)
+      visit({ priority: 1, match: Uint8Array.of(port), packets: BigInt(packets), durationNs: BigInt(ageMs) * 1_000_000n } as FlowStats);
+    return Promise.resolve();
+  }
+
+  dumpMeterStats() {
+    return Promise.resolve([
+      { id: openedMeters.first + 1, packets: 0n, bands: [{ packets: BigInt(this.metered) }] },
+      { id: 1, packets: 0n, bands: [{ packets: 99n }] },
+    ]);
+  }
+}
+
+function counted() {
+  const bridge = new FakeBridge();
+  const clock = { nowMs: 1_000 };
+  const counts = new OpeningCounts({ bridge, now: () => clock.nowMs });
+  return { bridge, clock, counts, receive: (count: number) => Array.from({ length: count }, () => counts.received()) };
+}
+
+it('counts what the meter stopped, and what did not arrive, once two readings agree', async () => {
+  const { bridge, clock, counts, receive } = counted();
+  bridge.flows = [{ port: 1, packets: 0, ageMs: 0 }];
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 0 });
+  clock.nowMs += 1_000;
+  [bridge.flows, bridge.metered] = [[{ port: 1, packets: 10, ageMs: 1_000 }], 3];
+  receive(5);
+  expect(await counts.read(signal)).toEqual({ metered: 3, queue: 0 }); // two may be on their way
+  receive(1);
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 1 });
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 0 });
+});
+
+it('leaves out what an earlier agent’s flows have counted, and counts a recreated flow from zero', async () => {
+  const { bridge, clock, counts, receive } = counted();
+  [bridge.flows, bridge.metered] = [[{ port: 1, packets: 500, ageMs: 60_000 }], 40];
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 0 });
+  clock.nowMs += 1_000;
+  [bridge.flows, bridge.metered] = [[{ port: 1, packets: 4, ageMs: 10 }], 1];
+  receive(2);
+  expect(await counts.read(signal)).toEqual({ metered: 1, queue: 0 });
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 1 });
+});

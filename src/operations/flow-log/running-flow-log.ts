@@ -1,0 +1,106 @@
+import { idle } from '../../base/async/pause.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { PolicyMode } from '../../dataplane/compile/environment.ts';
+import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
+import type { PacketIn } from '../../openflow/packet.ts';
+import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
+import type { DeniedPacket } from '../../policy/denied-log/denied-packet.ts';
+import type { PolicyRefusals } from '../../policy/refusals/policy-refusals.ts';
+import type { NoEndpointResponder } from '../../services/packet-in/no-endpoint.ts';
+import type { DeniedConnection } from './attribution.ts';
+import { FlowLog, type FlowLogOptions } from './flow-log.ts';
+import { OpeningCounts } from './opening-counts.ts';
+import { connectionOf, readOpening } from './seen-packet.ts';
+
+/** Interval between readings of the counters of OVS (ms). */
+const COUNTERS_EVERY_MS = 5_000;
+
+export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
+  readonly denied: Pick<DeniedLog, 'observe' | 'describe'>;
+  /** True if denied connections are recorded. */
+  readonly recordsDenied: boolean;
+  readonly refusals: Pick<PolicyRefusals, 'subscribe'>;
+  readonly noEndpoint: Pick<NoEndpointResponder, 'subscribe'>;
+  readonly bridge: ConstructorParameters<typeof OpeningCounts>[0]['bridge'];
+  readonly policyMode: () => PolicyMode;
+  readonly log: Log;
+}
+
+/** Flow log that is on: connects its sources until it is closed. */
+export class RunningFlowLog {
+  readonly flows: FlowLog;
+  readonly #sources: FlowSources;
+  readonly #counts: OpeningCounts;
+  readonly #closing = new AbortController();
+  readonly #ends: readonly (() => void)[];
+  #reading: Promise<void> | undefined;
+
+  constructor(sources: FlowSources) {
+    this.#sources = sources;
+    const { denied, refusals, noEndpoint, bridge, policyMode, recordsDenied, clock } = sources;
+    this.flows = new FlowLog({ ...sources, isEnforced: () => policyMode() === 'enforce' });
+    this.#counts = new OpeningCounts({ bridge, now: clock.steadyMs });
+    const observer = {
+      denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => this.flows.denied(this.#deniedOf(pod, packet, fields)),
+      missed: (packets: number) => this.flows.lost('denied', packets),
+    };
+    this.#ends = [
+      ...(recordsDenied ? [denied.observe(observer)] : []),
+      refusals.subscribe((pod, packet) => this.flows.answered(this.#deniedOf(pod, packet, {}))),
+      noEndpoint.subscribe((packet) => this.#refuse(packet)),
+    ];
+    void this.#readCounters();
+  }
+
+  /** Records the copy of a packet that opened a connection. */
+  opened(packet: PacketIn): void {
+    this.#counts.received();
+    const opening = readOpening(packet);
+    if (!opening) return;
+    const { inPort, connection } = opening;
+    this.flows.opened(connection, inPort === ofPorts.tunnel ? 'tunnel' : inPort === ofPorts.gateway ? 'gateway' : 'pod');
+  }
+
+  /** Counts what OVS did not pass on until now; calls at one time share a reading. Resolves also if OVS does not answer. */
+  async count(): Promise<void> {
+    this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
+    await this.#reading;
+  }
+
+  close(): void {
+    this.#closing.abort(new SeineError('CANCELLED', 'the flow log is turned off'));
+    for (const end of this.#ends) end();
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const { metered, queue } = await this.#counts.read(this.#closing.signal);
+      this.flows.lost('meter', metered);
+      this.flows.lost('queue', queue);
+    } catch (thrown) {
+      const error = SeineError.from(thrown, 'read the counters of opened connections');
+      if (error.code === 'INVARIANT') throw error;
+      // OVS is not connected, or has no meters: the next reading counts what happened meanwhile.
+      this.#sources.log.debug('opened connections were not counted', { cause: error.message });
+    }
+  }
+
+  async #readCounters(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.count();
+      await idle(COUNTERS_EVERY_MS, signal);
+    }
+  }
+
+  #deniedOf(pod: string, packet: DeniedPacket, fields: PacketIn['fields']): DeniedConnection {
+    const { policies, rule, why } = this.#sources.denied.describe(pod, packet);
+    return { ...connectionOf(packet, fields), direction: packet.direction, by: rule === undefined ? policies : [rule], reason: why };
+  }
+
+  #refuse(packet: Pick<PacketIn, 'data' | 'fields'>): void {
+    const opening = readOpening(packet);
+    if (opening) this.flows.refused(opening.connection, 'the Service has no endpoint, or not this port');
+  }
+}

@@ -1,0 +1,150 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FlowLogState, FlowSummaries, FlowView } from '../../api/flow-log.ts';
+import { seineVersion } from '../../api/version.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { safeText } from '../escape.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { type AgentPod, findAgents } from '../fleet/agents.ts';
+import { type Answers, answersOf, gapLines, isComplete } from '../fleet/answers.ts';
+import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
+import { askAgents } from '../fleet/query-agent.ts';
+import type { Terminal } from '../terminal.ts';
+import { type FlowQuery, rawCommand } from './flow-query.ts';
+import { LossReport } from './flows-here.ts';
+import { printFlows, printNewFlows, printSummaries } from './flows-page.ts';
+import { readFlowLine, readSummaries } from './read-flows.ts';
+
+const AGENT_TIMEOUT_MS = 30_000;
+const parallel = 16;
+/** Maximum number of nodes that are followed at once. */
+const followedMax = 64;
+/** Interval between questions while following, and how far back each reaches (s): further than the interval, in case an answer is late. */
+const FOLLOW_EVERY_MS = 2_000;
+const FOLLOW_SINCE_S = 20;
+/** Maximum number of records of a node that are remembered as printed. */
+const printedMax = 131_072;
+
+/** Prints connections of all nodes. @returns the exit code */
+export async function flowsCluster(options: FlowQuery, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  try {
+    return await withAgents(options, terminal, env);
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'seinectl flows');
+    if (error.code === 'INVARIANT') throw error;
+    const cause = error.cause instanceof Error && error.code === 'INVALID_INPUT' ? `: ${error.cause.message}` : '';
+    terminal.remark(safeText(`seinectl: ${error.rawMessage}${cause}`));
+    return error.code === 'INVALID_INPUT' ? exitCodes.usage : exitCodes.unreachable;
+  }
+}
+
+interface NodeFlows {
+  readonly flows: readonly FlowView[];
+  readonly state: FlowLogState | undefined;
+}
+
+async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  const { agentsNamespace, node, summary, follow } = options;
+  const access = usersAccess(options, env);
+  const userAgent = `seinectl/${seineVersion}`;
+  const http = new KubeHttp(access, userAgent);
+  try {
+    const fleet = await findAgents(http, agentsNamespace, undefined, new AbortController().signal);
+    const pods = fleet.pods.filter((pod) => node === undefined || pod.node === node);
+    if (pods.length === 0)
+      throw new SeineError(
+        node === undefined ? 'UNAVAILABLE' : 'INVALID_INPUT',
+        node === undefined ? `there is no agent's pod in namespace ${agentsNamespace}` : `node ${node} has no agent`,
+      );
+    const exec = new PodExec(access, userAgent);
+    const chosen = { ...fleet, pods, without: node === undefined ? fleet.without : [] };
+    if (follow && !summary) return await followAll(exec, pods, options, terminal);
+    if (summary) {
+      const answers = answersOf(chosen, await ask(exec, pods, rawCommand(options), readSummaries));
+      printSummaries(
+        answers.rows.map(({ answer }) => answer),
+        summary,
+        options,
+        terminal,
+      );
+      return finish(answers, ({ state }: FlowSummaries) => state.enabled, terminal);
+    }
+    const answers = answersOf(chosen, await ask(exec, pods, rawCommand(options), readNodeFlows));
+    const states = answers.rows.flatMap(({ answer }) => answer.state ?? []);
+    printFlows(
+      answers.rows.flatMap(({ answer }) => answer.flows),
+      states,
+      options,
+      terminal,
+    );
+    return finish(answers, ({ state }) => state?.enabled === true, terminal);
+  } finally {
+    http.close();
+  }
+}
+
+async function ask<T>(exec: PodExec, pods: readonly AgentPod[], command: readonly string[], understand: (stdout: string) => T) {
+  const question = { command, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel, progress: () => undefined };
+  return await askAgents(exec, pods, question, new AbortController().signal);
+}
+
+function finish<T>(answers: Answers<T>, isOn: (answer: T) => boolean, terminal: Terminal): number {
+  for (const line of gapLines(answers, terminal.room)) terminal.remark(line);
+  if (!isComplete(answers)) return exitCodes.unreachable;
+  return answers.rows.some(({ answer }) => isOn(answer)) ? exitCodes.ok : exitCodes.different;
+}
+
+function readNodeFlows(stdout: string): NodeFlows {
+  const flows: FlowView[] = [];
+  let state: FlowLogState | undefined;
+  for (const written of stdout.split('\n')) {
+    if (written === '') continue;
+    const line = readFlowLine(written);
+    if ('state' in line) state = line.state;
+    else flows.push(line.flow);
+  }
+  return { flows, state };
+}
+
+/** Asks all nodes again and again, and prints each record once. Ends with the process. */
+async function followAll(exec: PodExec, pods: readonly AgentPod[], options: FlowQuery, terminal: Terminal): Promise<number> {
+  if (pods.length > followedMax)
+    throw new SeineError(
+      'INVALID_INPUT',
+      `at most ${followedMax} nodes are followed, and there are ${pods.length}; choose one with --node`,
+    );
+  const { follow: _, last: __, ...rest } = options;
+  const reported = new LossReport(terminal);
+  const failures = new Map<string, string>();
+  const printed = new Map<string, number>();
+  const startMs = Date.now();
+  for (;;) {
+    const command = rawCommand({ ...rest, since: FOLLOW_SINCE_S });
+    const replies = await ask(exec, pods, command, readNodeFlows);
+    const fresh: FlowView[] = [];
+    for (const reply of replies) {
+      const { node } = reply.pod;
+      if ('failure' in reply) {
+        if (failures.get(node) !== reply.failure) terminal.remark(safeText(`seinectl: ${node} does not answer: ${reply.failure}`));
+        failures.set(node, reply.failure);
+        continue;
+      }
+      failures.delete(node);
+      if (reply.answer.state) reported.see(reply.answer.state);
+      fresh.push(...reply.answer.flows.filter((flow) => isNew(flow, printed, startMs)));
+    }
+    printNewFlows(fresh, options, terminal);
+    await sleep(FOLLOW_EVERY_MS);
+  }
+}
+
+function isNew({ node, number, time }: FlowView, printed: Map<string, number>, startMs: number): boolean {
+  if (Date.parse(time) < startMs - FOLLOW_EVERY_MS) return false;
+  const key = `${node} ${number} ${time}`;
+  if (printed.has(key)) return false;
+  printed.set(key, number);
+  const [oldest] = printed.keys();
+  if (printed.size > printedMax && oldest !== undefined) printed.delete(oldest);
+  return true;
+}

@@ -1,0 +1,80 @@
+import type { FlowEnd, FlowView } from '../../api/flow-log.ts';
+
+/** Maximum time between the records of one connection on its two nodes (ms): clocks differ. */
+const SAME_MS = 2_000;
+/** Maximum number of equal records that wait for the other end's. */
+const waitingMax = 16;
+
+/** Record, and all nodes that reported it. */
+export type MergedFlow = FlowView & { readonly nodes: readonly string[] };
+
+/**
+ * Joins the records of one connection by its two nodes into one, with the decisions and names of both. Sorted by time. Pure.
+ *
+ * @param flows in any order; each node's numbers are distinct
+ */
+export function mergeFlows(flows: readonly FlowView[]): readonly MergedFlow[] {
+  const sorted = flows.toSorted((a, b) => timeOf(a) - timeOf(b) || compareText(a.node, b.node) || a.number - b.number);
+  const merged: MergedFlow[] = [];
+  /** Places of records that still lack the other end's, by connection, the oldest first. */
+  const halves = new Map<string, readonly number[]>();
+  for (const flow of sorted) {
+    const key = keyOf(flow);
+    const waiting = halves.get(key) ?? [];
+    const at = waiting.find((place) => isOtherHalf(merged[place], flow));
+    const before = at === undefined ? undefined : merged[at];
+    if (at !== undefined && before) {
+      merged[at] = joined(before, flow);
+      halves.set(
+        key,
+        waiting.filter((place) => place !== at),
+      );
+    } else {
+      if (flow.reporter !== 'both') halves.set(key, [...waiting, merged.length].slice(-waitingMax));
+      merged.push({ ...flow, nodes: [flow.node] });
+    }
+  }
+  return merged;
+}
+
+function timeOf({ time }: FlowView): number {
+  return Date.parse(time);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** A connection that the receiver's node denies was opened on that of its sender: both are one line. */
+function keyOf({ event, protocol, source, destination }: FlowView): string {
+  const end = ({ address, port }: FlowEnd): string => `${address} ${port ?? ''}`;
+  return `${event === 'denied' || event === 'refused' ? 'opened' : event} ${protocol} ${end(source)} ${end(destination)}`;
+}
+
+function isOtherHalf(one: FlowView | undefined, other: FlowView): boolean {
+  return (
+    one !== undefined && one.node !== other.node && one.reporter !== other.reporter && Math.abs(timeOf(one) - timeOf(other)) <= SAME_MS
+  );
+}
+
+function joined(one: MergedFlow, other: FlowView): MergedFlow {
+  const [source, destination] = one.reporter === 'source' ? [one, other] : [other, one];
+  const ended = source.verdict === 'allowed' ? destination : source;
+  return {
+    ...destination,
+    ...source,
+    event: ended.event,
+    verdict: ended.verdict,
+    reporter: 'both',
+    time: one.time,
+    source: better(source.source, destination.source),
+    destination: better(destination.destination, source.destination),
+    ...(destination.ingress && { ingress: destination.ingress }),
+    nodes: [source.node, destination.node],
+  };
+}
+
+/** Prefers the record of the end's own node, unless only the other one knows a name. */
+function better(own: FlowEnd, other: FlowEnd): FlowEnd {
+  return own.name === undefined && other.name !== undefined ? other : own;
+}

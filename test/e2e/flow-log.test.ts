@@ -1,0 +1,193 @@
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createAll } from '../../lab/demo/workload.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { ask } from '../../lab/probe/probe.ts';
+import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
+import { features } from '../../src/dataplane/pipeline/cookie.ts';
+import { openedMeters } from '../../src/dataplane/pipeline/well-known.ts';
+import { AgentClient } from '../../src/seinectl/agent-client.ts';
+import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
+import { readFlowLine, readSummaries } from '../../src/seinectl/flows/read-flows.ts';
+import { Random } from '../chaos/random.ts';
+import { namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
+import { recordingTerminal } from '../support/recording-terminal.ts';
+import { eventually, families, type KubeService, ServiceLab } from '../support/service-lab.ts';
+import { slowness } from '../support/test-datapath.ts';
+
+/** Flow log of a lab with real packets: every connection of a seeded mix has a record, or is counted as lost. */
+let lab: ServiceLab;
+let service: KubeService;
+
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? 45);
+/** Number of connections; 10,000 in the long form (`npm run test:flows`). */
+const total = Number(process.env['SEINE_TEST_FLOWS'] ?? 300);
+const concurrent = 8;
+const signal = () => AbortSignal.timeout(30_000 * slowness);
+const settings = '/api/v1/namespaces/seine-system/configmaps';
+const agentOf = (node: string) => new AgentClient(nodePaths(lab.lab.plan.dir, node).apiSocket);
+const nodes = () => lab.lab.plan.nodes.map(({ name }) => name);
+
+beforeAll(async () => {
+  lab = await ServiceLab.start();
+  service = await lab.service('flow-log', { selector: { app: 'web' } });
+  await createAll(lab.lab.api, [namespaceManifest('seine-system')], signal());
+  await createAll(
+    lab.lab.api,
+    [networkPolicy('demo', 'closed', { podSelector: { matchLabels: { app: 'client' } }, policyTypes: ['Ingress'] })],
+    signal(),
+  );
+}, 240_000 * slowness);
+afterAll(async () => {
+  await lab?.remove();
+});
+
+async function turn(state: 'on' | 'off'): Promise<void> {
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'seine-live' }, data: { 'flowLog.enabled': 'true' } };
+  if (state === 'on') await createAll(lab.lab.api, [{ collection: settings, object }], signal());
+  else await lab.lab.api.send({ method: 'DELETE', path: `${settings}/seine-live` }, signal());
+  for (const number of [1, 2, 3]) await eventually(async () => expect((await onBridge(number)) > 0).toBe(state === 'on'));
+}
+
+/** Number of flows and meters of the flow log on a bridge. */
+async function onBridge(number: number): Promise<number> {
+  const dump = await lab.lab.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
+  const meters = await lab.lab.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int');
+  const cookie = `cookie=0x1${features.flowLog.toString(16).padStart(2, '0')}`;
+  const ids = [...meters.matchAll(/meter=(\d+)/g)].map(([, id]) => Number(id));
+  return dump.split('\n').filter((line) => line.includes(cookie)).length + ids.filter((id) => id >= openedMeters.first).length;
+}
+
+async function read(node: string, query = 'last=65536'): Promise<{ readonly flows: readonly FlowView[]; readonly state: FlowLogState }> {
+  const { status, body } = await agentOf(node).get(`/v1/flow-log?${query}`);
+  expect(status, body).toBe(200);
+  const lines = body.split('\n').flatMap((text) => (text === '' ? [] : [readFlowLine(text)]));
+  const states = lines.flatMap((line) => ('state' in line ? [line.state] : []));
+  const state = states.at(-1);
+  if (!state) throw new Error('no state');
+  return { flows: lines.flatMap((line) => ('flow' in line ? [line.flow] : [])), state };
+}
+
+interface Expected {
+  readonly from: string;
+  /** Pod that answered; for a denied connection the one that was asked. */
+  readonly to: string;
+  readonly protocol: string;
+  readonly service: string | undefined;
+  readonly isDenied: boolean;
+}
+
+/** Opens a connection of the mix; undefined if it is not known what became of it. */
+async function open(random: Random): Promise<Expected | undefined> {
+  const from = random.pick(['client-1', 'client-2']);
+  const family = random.pick(families);
+  const protocol = random.pick(['tcp', 'udp'] as const);
+  const kind = random.pick(['service', 'service', 'pod', 'denied'] as const);
+  const to = kind === 'denied' ? random.pick(['client-1', 'client-2'].filter((name) => name !== from)) : random.pick(['web-1', 'web-2']);
+  const clusterIp = service.spec.clusterIPs?.find((ip) => ip.includes(':') === (family === 'ipv6'));
+  const address = kind === 'service' ? (clusterIp ?? '') : lab.ip(to, family);
+  const timeoutMs = kind === 'denied' ? 300 : 10_000 * slowness;
+  const result = await ask({ from: lab.place(from), protocol, address, port: 80, timeoutMs });
+  const shared = { from, protocol: protocol.toUpperCase(), service: kind === 'service' ? 'demo/flow-log' : undefined };
+  if (kind === 'denied') {
+    expect(result.is).toBe('TIMEOUT');
+    return { ...shared, to, isDenied: true };
+  }
+  return result.is === 'OK' ? { ...shared, to: result.answer.pod.replace('demo/', ''), isDenied: false } : undefined;
+}
+
+/** Records of a connection: one that the receiver's node denies is opened on that of its sender. */
+const keysOf = (each: Expected): readonly string[] => (each.isDenied ? [keyOf(each), keyOf({ ...each, isDenied: false })] : [keyOf(each)]);
+const keyOf = ({ from, to, protocol, service: through, isDenied }: Expected): string =>
+  `${isDenied ? 'denied' : 'opened'} ${from} ${to} ${protocol} ${through ?? '-'}`;
+
+function counts(keys: readonly string[]): Readonly<Record<string, number>> {
+  const sums: Record<string, number> = {};
+  for (const key of keys.toSorted()) sums[key] = (sums[key] ?? 0) + 1;
+  return sums;
+}
+
+/** Record as seen at the end that decides: the sender's node for opened connections, the receiver's for denied ones. */
+function recorded(flows: readonly FlowView[]): readonly string[] {
+  return flows.flatMap(({ event, reporter, source, destination, protocol, service: through }) => {
+    const isWanted = event === 'denied' ? reporter === 'destination' : event === 'opened' && reporter !== 'destination';
+    const isOfMix = source.name?.startsWith('client-') && destination.port === 80;
+    if (!isWanted || !isOfMix) return [];
+    const name = through && `${through.namespace}/${through.name}`;
+    return [keyOf({ from: source.name ?? '', to: destination.name ?? '', protocol, service: name, isDenied: event === 'denied' })];
+  });
+}
+
+it('has no flow, meter or record while it is off', async () => {
+  for (const number of [1, 2, 3]) expect(await onBridge(number)).toBe(0);
+  const { flows, state } = await read(nodes()[0] ?? '');
+  expect([flows, state.enabled]).toEqual([[], false]);
+  expect(existsSync(`${nodePaths(lab.lab.plan.dir, nodes()[0] ?? '').stateDir}/flows`)).toBe(false);
+});
+
+it(`records each of ${total} connections with its pods, Service and policies, or counts it (seed ${seed})`, {
+  timeout: 600_000,
+}, async () => {
+  await turn('on');
+  const random = new Random(seed, 0);
+  const expected: Expected[] = [];
+  for (let begun = 0; begun < total; begun += concurrent) {
+    const opened = await Promise.all(Array.from({ length: Math.min(concurrent, total - begun) }, () => open(random)));
+    expected.push(...opened.flatMap((each) => each ?? []));
+  }
+  expect(expected).toHaveLength(total);
+  const want = counts(expected.flatMap(keysOf));
+  const wanted = Object.values(want).reduce((all, each) => all + each, 0);
+  let lost = 0;
+  await eventually(async () => {
+    const answers = await Promise.all(nodes().map((node) => read(node)));
+    lost = answers.reduce((sum, { state: { losses } }) => sum + losses.meter + losses.rate + losses.queue + losses.denied, 0);
+    const have = counts(answers.flatMap(({ flows }) => recorded(flows)));
+    if (lost === 0) expect(have).toEqual(want);
+    const sum = (of: Readonly<Record<string, number>>) => Object.values(of).reduce((all, each) => all + each, 0);
+    expect(sum(have) + lost).toBeGreaterThanOrEqual(wanted);
+    for (const [key, number] of Object.entries(have)) expect(number, key).toBeLessThanOrEqual(want[key] ?? 0);
+  });
+  console.info(`seed ${seed}: ${total} connections, ${lost} counted as lost`);
+});
+
+it('names the policy that denies, the Service, and both ends', async () => {
+  const answers = await Promise.all(nodes().map((node) => read(node)));
+  const flows = answers.flatMap((answer) => answer.flows);
+  const denied = flows.find(({ event }) => event === 'denied');
+  expect(denied).toMatchObject({
+    verdict: 'denied',
+    ingress: { verdict: 'denied', by: ['demo/closed'] },
+    reason: 'no rule of spec.ingress allows it',
+    source: { kind: 'pod', namespace: 'demo' },
+  });
+  const through = flows.find(({ service: of, reporter }) => of && reporter === 'source');
+  expect(through).toMatchObject({ event: 'opened', service: { namespace: 'demo', name: 'flow-log', port: 80 }, egress: { by: [] } });
+  const summary = readSummaries((await agentOf(nodes()[0] ?? '').get('/v1/flow-log/summary?seconds=600')).body) satisfies FlowSummaries;
+  expect(summary.items.length).toBeGreaterThan(0);
+});
+
+it('prints lines, follows new connections, and applies filters', async () => {
+  const node = lab.lab.pod('client-1').node;
+  const { terminal, out } = recordingTerminal();
+  const options = { filters: [['verdict', 'allowed'] as const], last: 5, agentsNamespace: '', output: 'table' } as const;
+  expect(await flowsHere(agentOf(node), options, terminal)).toBe(0);
+  expect(out).toHaveLength(5);
+  expect(out.join('\n')).toMatch(/opened {2}demo\/client-\d:\d+ -> demo\/web-\d:80 (TCP|UDP)/);
+  const ending = new AbortController();
+  const following = agentOf(node).lines('/v1/flow-log?follow=true&to-port=80&protocol=tcp', 'GET', ending.signal);
+  expect((await following.next()).value).toContain('"enabled":true');
+  const web = lab.ip('web-1', 'ipv4');
+  const startMs = performance.now();
+  await ask({ from: lab.place('client-1'), protocol: 'tcp', address: web, port: 80, timeoutMs: 10_000 });
+  const { value } = await following.next();
+  expect(value).toContain(`"address":"${web}"`);
+  expect(performance.now() - startMs).toBeLessThan(5_000 * slowness);
+  ending.abort();
+});
+
+it('leaves nothing on the bridge when it is turned off', async () => {
+  await turn('off');
+  for (const number of [1, 2, 3]) await eventually(async () => expect(await onBridge(number)).toBe(0));
+  expect((await read(nodes()[0] ?? '')).state.enabled).toBe(false);
+});
