@@ -5,6 +5,7 @@ import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../src/dataplane/compile/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, tunnelledNetworks } from '../../src/dataplane/compile/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
+import { compileProbes, probesOwner } from '../../src/dataplane/compile/compile-probes.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../src/dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../src/dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
@@ -163,6 +164,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     [unservedPortsOwner, compileUnservedPorts(node)],
     [timeExceededOwner, withoutPatterns(compileTimeExceeded(node))],
     [refusalsOwner, withoutPatterns(compileRefusals(node))],
+    [probesOwner, compileProbes(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [
       ownerOf('peer'),

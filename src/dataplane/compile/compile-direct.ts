@@ -5,6 +5,7 @@ import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority } from '../pipeline/flow.ts';
 import { serviceNextHop, virtualMac, zones } from '../pipeline/well-known.ts';
 import { shownCommit } from './compile-commit.ts';
+import { probesOfDrop } from './compile-probes.ts';
 import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /**
@@ -34,11 +35,13 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
   const [toGateway, toTunnel] = [load(reg.destination('gateway')), load(reg.destination('tunnel'))];
   const routed = load(reg.routed('yes'));
   const regs = [reg.source('gateway')];
+  const fromTunnel = flow(priority.aboveHighest, { regs: [reg.source('tunnel')] }, ...drop);
   const begun: Match = { ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs };
   return [
     flow(priority.highest, {}, { do: 'setEthDst', mac: gateway.mac }, toGateway, load(reg.direct('yes')), routed, goto('ttl')),
     flow(priority.aboveHighest, { ctMarks: [ctMark.service('no')], regs }, ...drop),
-    flow(priority.aboveHighest, { regs: [reg.source('tunnel')] }, ...drop),
+    fromTunnel,
+    probesOfDrop(fromTunnel, 'route.directPeer'),
     flow(priority.aboveHighest, begun, { do: 'setEthDst', mac: virtualMac }, toTunnel, routed, goto('ttl')),
   ];
 }

@@ -59,7 +59,7 @@ describe('compilePeer', () => {
     const direct: PeerIntent = { ...peer, direct: { ipv4: { hop: { via: parseIp('192.168.77.2'), dev: 'eth0' } } }, maySendDirectly: true };
 
     it('sends through the gateway, keeps connections that began in the tunnel there, and drops what returns', () => {
-      expect(dump(direct).filter((line) => /^(?:route|tunnel),.*10\.10\.4/.test(line))).toEqual([
+      expect(dump(direct).filter((line) => /^(?:route|tunnel),.*10\.10\.4/.test(line) && !line.includes('reg11'))).toEqual([
         'route,priority=230,ip,nw_dst=10.10.4.0/22 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,set_field:0x100/0x100->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
         'route,priority=235,reg0=0x2/0xf,ct_mark=0x0/0x10,ip,nw_dst=10.10.4.0/22 actions=drop',
         'route,priority=235,reg0=0x1/0xf,ip,nw_dst=10.10.4.0/22 actions=drop',

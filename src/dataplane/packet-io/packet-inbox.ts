@@ -3,8 +3,17 @@ import { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../openflow/control.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 import { decodeUnsolicited } from '../../openflow/unsolicited.ts';
+import { reg } from '../pipeline/fields.ts';
 import { type PipelinePacketInReason, packetInReason } from '../pipeline/well-known.ts';
 import { packetInController } from '../targets/bridge/encoding/to-openflow.ts';
+import { numberOf } from './repeated.ts';
+
+/** Reasons for which a packet does not continue. */
+const probeEnds: ReadonlySet<number> = new Set(
+  (['probe', 'noEndpoint', 'halfOpen', 'untranslated', 'unservedPort', 'timeExceeded', 'refused'] as const).map(
+    (name) => packetInReason[name],
+  ),
+);
 
 const WHOLE_PACKET = 0xffff;
 
@@ -14,6 +23,10 @@ export interface PacketExchange {
   readonly on: (reason: PipelinePacketInReason, take: (packet: PacketIn) => void) => void;
   /** Sends the messages in order. Refusals by OVS are not reported. */
   readonly send: (messages: readonly Uint8Array[]) => Promise<void>;
+}
+
+function isProbe({ fields }: PacketIn): boolean {
+  return (numberOf(fields[`reg${reg.probe('yes').reg}` as 'reg11']) & reg.probe('yes').mask) !== 0;
 }
 
 /** Packets from the bridge to the agent, over a separate OpenFlow connection, so that a flood of them never delays programming. */
@@ -51,7 +64,11 @@ export class PacketInbox implements PacketExchange {
   #receive(bytes: Uint8Array): void {
     const received = decodeUnsolicited(bytes);
     if (received.kind !== 'packetIn') return;
-    const reason = received.packet.userdata?.[0];
-    if (reason !== undefined) this.#takers.get(reason)?.(received.packet);
+    const { packet } = received;
+    const reason = packet.userdata?.[0];
+    if (reason === undefined) return;
+    // The agent answers and repeats no probe, whatever flow sent it; a copy for a log is not its end.
+    if (!isProbe(packet)) this.#takers.get(reason)?.(packet);
+    else if (probeEnds.has(reason)) this.#takers.get(packetInReason.probe)?.(packet);
   }
 }

@@ -1,7 +1,7 @@
 import { bitRange, type FieldSpec, layoutFields } from './registers.ts';
 
 /**
- * Meaning of the registers' bits. reg11 is unused. A field never moves: packets in flight during an upgrade meet flows of both
+ * Meaning of the registers' bits. A field never moves: packets in flight during an upgrade meet flows of both
  * versions.
  */
 export const registerFields = {
@@ -145,6 +145,13 @@ export const registerFields = {
     doc: 'What the sender of a denied packet gets, loaded with the verdict: an answer, or nothing. `unset`: as the node is configured.',
     values: { unset: 0, reject: 1, drop: 2 },
   },
+  probeNumber: { reg: 11, bits: [0, 11], doc: 'Number of a trace probe (`probe`).' },
+  probe: {
+    reg: 11,
+    bits: [31, 31],
+    doc: 'A probe of `seinectl trace`: it takes the path of other packets, and goes to the agent where they would be dropped or delivered.',
+    values: { no: 0, yes: 1 },
+  },
   decision: { reg: 12, bits: [0, 31], shares: ['endpointIpv6a'], doc: 'Decision by ports, after the choice of an endpoint.' },
   adminClass: {
     reg: 13,
@@ -205,6 +212,9 @@ export const ctMarkFields = {
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 export const ctMark = layoutFields(ctMarkFields);
+
+/** Moves of the number of a trace probe to the key of the tunnel, and back. */
+export const probeNumberBits = bitRange(registerFields.probeNumber);
 
 /** Move that stores in the connection whether it is admitted yet. */
 export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to: bitRange(ctMarkFields.unadmitted) } as const;

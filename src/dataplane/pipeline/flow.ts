@@ -7,6 +7,7 @@ import type { PipelinePacketInReason } from './well-known.ts';
 /** Priorities of flows; higher wins. All priorities are here, with gaps, so that no two flows conflict by accident. */
 export const priority = {
   miss: 0,
+  aboveMiss: 1,
   lowest: 100,
   low: 190,
   aboveLow: 195,
@@ -20,6 +21,8 @@ export const priority = {
   aboveHighest: 235,
   override: 240,
   guard: 250,
+  /** Above all others: flows for trace probes, which no other packet matches. */
+  probe: 260,
 } as const;
 
 export type Transport = 'tcp' | 'udp' | 'sctp';
@@ -76,6 +79,8 @@ export interface Match {
   /** Outer source address of a tunnelled packet. `none4` and `none6` match packets whose outer header is of the other family. */
   readonly tunSrc?: Ip;
   readonly tunFamily?: Family;
+  /** Key of a tunnelled packet. */
+  readonly tunKey?: Bits;
   readonly ctState?: Partial<Readonly<Record<CtState, '+' | '-'>>>;
   readonly ctMarks?: readonly Mark[];
   readonly regs?: readonly Mark[];
@@ -119,6 +124,10 @@ export type Step =
   | { readonly do: 'saveIpSrc' | 'restoreIpSrc'; readonly family: Family }
   | { readonly do: 'setTunSrc'; readonly ip: Ip }
   | { readonly do: 'setTunDst'; readonly ip: Ip }
+  /** Writes the number of a trace probe into the key of the tunnel. */
+  | { readonly do: 'probeToTunnel' }
+  /** Turns a packet from the tunnel with such a key into a trace probe without a key. */
+  | { readonly do: 'probeFromTunnel' }
   | { readonly do: 'decTtl' }
   /** Turns an ARP request into the reply "`ip` is at `mac`" and returns it. */
   | { readonly do: 'answerArp'; readonly mac: Mac; readonly ip: Ip }
@@ -137,8 +146,17 @@ export type Step =
   /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
   | { readonly do: 'normal' }
   /** Sends a copy to the agent, at most `bytes` of it, unless it exceeds the meter's rate; the packet itself continues. */
-  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number; readonly bytes?: number }
+  | ToAgentStep
   | LearnStep;
+
+export interface ToAgentStep {
+  readonly do: 'toAgent';
+  readonly reason: PipelinePacketInReason;
+  readonly meter?: number;
+  readonly bytes?: number;
+  /** ASCII text for the agent. */
+  readonly detail?: string;
+}
 
 /**
  * Steps that make OVS add flows. Each step declares them: table, priority, match, actions and cookie follow from the step alone. A flow

@@ -1,7 +1,8 @@
 import type { Cidr, Ip } from '../../base/net/ip.ts';
-import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, MatchProtocol, Meter, Nat, Step } from './flow.ts';
+import { probeNumberBits, reg } from './fields.ts';
+import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, MatchProtocol, Meter, Nat, Step, ToAgentStep } from './flow.ts';
 import type { BitRange, Mark } from './registers.ts';
-import { packetInReason } from './well-known.ts';
+import { packetInReason, probeTunnelKey } from './well-known.ts';
 
 /** Returns a flow as one line in the notation of `ovs-ofctl --names dump-flows`, for tests, documents and logs. */
 export function formatFlow(flow: Flow): string {
@@ -25,6 +26,7 @@ function formatMatch(match: Match): string {
     ctState(match),
     ...(match.ctMarks ?? []).map((mark) => `ct_mark=${masked(mark)}`),
     match.tunFamily && (match.tunFamily === 'ipv6' ? 'tun_src=0.0.0.0' : 'tun_ipv6_src=::'),
+    match.tunKey && `tun_id=${bitsUnderMask(match.tunKey)}`,
     match.tunSrc && `${match.tunSrc.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${match.tunSrc.text}`,
     match.vlan && 'vlan_tci=0x1000/0x1000',
     protocol(match),
@@ -107,6 +109,10 @@ function formatStep(step: Step): string {
     case 'setTunSrc':
     case 'setTunDst':
       return `set_field:${step.ip.text}->tun_${step.ip.family === 'ipv6' ? 'ipv6_' : ''}${step.do === 'setTunSrc' ? 'src' : 'dst'}`;
+    case 'probeToTunnel':
+      return `set_field:${hex(probeTunnelKey.value)}->tun_id,move:${bits('reg', probeNumberBits)}->tun_id[0..11]`;
+    case 'probeFromTunnel':
+      return `move:tun_id[0..11]->${bits('reg', probeNumberBits)},set_field:${masked(reg.probe('yes'))}->reg11,set_field:0->tun_id`;
     case 'decTtl':
       return 'dec_ttl';
     case 'answerArp':
@@ -142,8 +148,8 @@ function formatStep(step: Step): string {
   }
 }
 
-function formatToAgent({ reason, meter, bytes }: Extract<Step, { do: 'toAgent' }>): string {
-  const userdata = packetInReason[reason].toString(16).padStart(2, '0');
+function formatToAgent({ reason, meter, bytes, detail = '' }: ToAgentStep): string {
+  const userdata = Array.from([packetInReason[reason], ...Buffer.from(detail)], (byte) => byte.toString(16).padStart(2, '0')).join('.');
   const parts = [
     bytes === undefined ? undefined : `max_len=${bytes}`,
     `userdata=${userdata}`,

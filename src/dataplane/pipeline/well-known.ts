@@ -55,6 +55,7 @@ export const packetInReason = {
   unservedPort: 8,
   timeExceeded: 9,
   refused: 10,
+  probe: 11,
   opened: 12,
 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
@@ -69,7 +70,7 @@ export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.fir
 export const openedMeters = { offset: 0x2_0000, first: 0x2_0000 } as const;
 
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
-export const nodeMeters = { unservedPorts: 32_700, refusals: 32_701 } as const;
+export const nodeMeters = { unservedPorts: 32_700, refusals: 32_701, probes: 32_702 } as const;
 
 /** Meters of packets whose TTL ends on this hop: one for each value of the last bits of the source address, below those of the node. */
 export const timeExceededMeters = { first: 32_512, count: 64 } as const;
@@ -79,6 +80,12 @@ export const refusalMeters = { first: 32_576, count: 64 } as const;
 
 /** Meters of flooded packets: one for each value of the last bits of the sender's MAC. */
 export const announcementMeters = { first: 32_704, count: 64 } as const;
+
+/**
+ * Key of trace probes in the tunnel: the last twelve bits are the number of the probe. Other packets have the key 0. The key of VXLAN and
+ * Geneve has 24 bits.
+ */
+export const probeTunnelKey = { value: 0x5e_1000, mask: 0xff_f000 } as const;
 
 /** UDP port, or IP protocol for GRE, of each tunnel type. */
 export const tunnelCarriers = {

@@ -57,6 +57,7 @@ const tests: Tests = {
   arpSha: (wanted, { packet }) => packet.arpSha === wanted,
   tunSrc: (wanted, { packet }) => equal(packet.tunSrc, wanted),
   tunFamily: (wanted, { packet }) => packet.tunSrc?.family === wanted,
+  tunKey: (wanted, { packet }) => hasBits(packet.tunKey ?? 0, wanted),
   ctState: (wanted, { ctState }) =>
     Object.entries(wanted).every(([bit, sign]) => (sign === '+') === [...ctState].some((have) => have === bit)),
   ctMarks: (wanted, { ctMark }) => wanted.every((mark) => hasBits(ctMark, mark)),

@@ -35,6 +35,8 @@ export interface Packet {
   /** Outer addresses of a packet on the tunnel. */
   readonly tunSrc?: Ip;
   readonly tunDst?: Ip;
+  /** Key of the tunnel; absent: 0. */
+  readonly tunKey?: number;
 }
 
 export const echoRequest = { icmp: 8, icmp6: 128 } as const;

@@ -1,7 +1,7 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
-import { reg, registerFields } from '../pipeline/fields.ts';
+import { probeNumberBits, reg, registerFields } from '../pipeline/fields.ts';
 import {
   type Bits,
   type CtExec,
@@ -17,7 +17,7 @@ import {
 import { formatFlow } from '../pipeline/format.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
-import type { PipelinePacketInReason } from '../pipeline/well-known.ts';
+import { type PipelinePacketInReason, probeTunnelKey } from '../pipeline/well-known.ts';
 import type { Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
 import { matches, type Travel } from './packet-match.ts';
@@ -51,6 +51,8 @@ interface SwitchModelOptions {
   /** Learned flows, to which it adds. Absent: none. */
   readonly learned?: Map<string, Flow>;
 }
+
+const probeNumberMask = 2 ** probeNumberBits.width - 1;
 
 /** State of a packet that begins after connection tracking. */
 export interface TrackedBefore extends Partial<Pick<Travel, 'ctMark' | 'ctState' | 'original'>> {}
@@ -149,6 +151,13 @@ export class SwitchModel {
         break;
       case 'setTunDst':
         change({ tunDst: step.ip });
+        break;
+      case 'probeToTunnel':
+        change({ tunKey: probeTunnelKey.value + ((travel.regs[probeNumberBits.reg] ?? 0) & probeNumberMask) });
+        break;
+      case 'probeFromTunnel':
+        travel.regs[probeNumberBits.reg] = withMark((packet.tunKey ?? 0) & probeNumberMask, reg.probe('yes'));
+        change({ tunKey: 0 });
         break;
       case 'decTtl':
         if ((packet.ttl ?? 0) <= 1) return 'ended';
@@ -298,7 +307,7 @@ function associationOf({ family, side, as }: LearnAssociation, packet: Packet): 
   return [`association ${src.text} ${srcPort} ${dst.text} ${dstPort}`, flow];
 }
 
-function withoutOuter({ tunSrc: _src, tunDst: _dst, ...inner }: Packet): Packet {
+function withoutOuter({ tunSrc: _src, tunDst: _dst, tunKey: _key, ...inner }: Packet): Packet {
   return inner;
 }
 

@@ -3,6 +3,7 @@ import { announcementsOwner, compileAnnouncements } from '../../dataplane/compil
 import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
 import { clearTable, clearTableBody, firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
+import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -29,6 +30,7 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
   nodeState.want(timeExceededOwner, compileTimeExceeded(environment));
   nodeState.want(refusalsOwner, compileRefusals(environment));
+  nodeState.want(probesOwner, compileProbes(environment));
   wantClearTable(config, nodeState, environment);
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }

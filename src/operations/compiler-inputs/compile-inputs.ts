@@ -6,6 +6,7 @@ import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compileOpenings, openingsOwner } from '../../dataplane/compile/compile-openings.ts';
 import { compilePeer } from '../../dataplane/compile/compile-peer.ts';
 import { compilePod } from '../../dataplane/compile/compile-pod.ts';
+import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
@@ -37,6 +38,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   bridge.want(unservedPortsOwner, () => compileUnservedPorts(environment));
   bridge.want(timeExceededOwner, () => compileTimeExceeded(environment));
   bridge.want(refusalsOwner, () => compileRefusals(environment));
+  bridge.want(probesOwner, () => compileProbes(environment));
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
   for (const { owner, intent } of inputs.subjects) bridge.want(owner, () => ({ ...nothing, flows: compileSubject(intent) }));

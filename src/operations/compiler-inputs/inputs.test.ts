@@ -10,6 +10,7 @@ import { compileSubject } from '../../dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compilePeer } from '../../dataplane/compile/compile-peer.ts';
 import { compilePod } from '../../dataplane/compile/compile-pod.ts';
+import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import { nothing } from '../../dataplane/desired/host-entries.ts';
@@ -35,6 +36,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   want(unservedPortsOwner, compileUnservedPorts(environment));
   want(timeExceededOwner, compileTimeExceeded(environment));
   want(refusalsOwner, compileRefusals(environment));
+  want(probesOwner, compileProbes(environment));
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
   for (const { owner, intent } of podInputs) want(owner, compilePod(intent));

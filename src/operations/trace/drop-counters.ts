@@ -50,6 +50,8 @@ export async function readDrops(
 /** Returns the name of the drop of a flow; undefined if it passes packets on. */
 export function dropOfFlow(flow: InstalledFlow): DropName | undefined {
   const table = tableName(flow.table);
+  // Flows for probes count no dropped packets.
+  if (cookieFeature(flow.cookie) === 'probe') return undefined;
   if (table === undefined || returning.has(flow.table)) return undefined;
   const { apply, gotoTable } = actionsOf(flow);
   if (gotoTable !== undefined || apply.some(passesOn)) return undefined;

@@ -1,3 +1,4 @@
+import { probesOfDrop } from '../../dataplane/compile/compile-probes.ts';
 import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
 import { learnedCookieOf, type Owner } from '../../dataplane/pipeline/cookie.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
@@ -219,10 +220,17 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
     ];
   };
   const choose = reg.serviceState('choose');
+  const forPods = flows(inside, priority.normal, [choose]);
   return [
-    ...flows(inside, priority.normal, [choose]),
+    ...forPods,
+    ...(inside.do === 'drop' && !isVirtual(address) ? forProbes(forPods) : []),
     ...(sameAnswer ? [] : flows(external, priority.high, [choose, reg.scope('external')])),
   ];
+}
+
+/** Copies for probes, which are whole packets. */
+function forProbes(drops: readonly Flow[]): Flow[] {
+  return drops.filter(({ match }) => match.fragment === undefined).map((flow) => probesOfDrop(flow, 'service.noEndpoint'));
 }
 
 /** Flow that nearly every Service has, and usually the only one. */

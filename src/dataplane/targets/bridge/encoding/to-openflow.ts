@@ -8,10 +8,11 @@ import type { FieldName, FieldValue } from '../../../../openflow/match/fields.ts
 import type { Match as OpenFlowMatch } from '../../../../openflow/match/match.ts';
 import type { Masked } from '../../../../openflow/match/oxm.ts';
 import { ofPort } from '../../../../openflow/protocol.ts';
+import { probeNumberBits, reg } from '../../../pipeline/fields.ts';
 import type { CtExec, CtState, CtStep, Match, MatchProtocol, Nat, Step, Transport } from '../../../pipeline/flow.ts';
 import type { Mark } from '../../../pipeline/registers.ts';
 import { tables } from '../../../pipeline/tables.ts';
-import { packetInReason } from '../../../pipeline/well-known.ts';
+import { packetInReason, probeTunnelKey } from '../../../pipeline/well-known.ts';
 import { toLearn } from './learn-actions.ts';
 import { etherTypes, ipProtocols, portFields, type RegisterName, range, registerName, whole } from './openflow-words.ts';
 
@@ -82,6 +83,7 @@ function setMetadata(fields: MatchFields, match: Match): void {
   // A tunnelled packet has one outer header; the other family's addresses are zero.
   if (match.tunFamily === 'ipv6') fields.tun_src = 0;
   if (match.tunFamily === 'ipv4') fields.tun_ipv6_src = 0n;
+  if (match.tunKey !== undefined) fields.tun_id = { value: BigInt(match.tunKey.value), mask: BigInt(match.tunKey.mask) };
   if (match.ctState !== undefined) fields.ct_state = ctStateValue(match.ctState);
   // Open vSwitch drops these ports from the match unless the tracked protocol is also given, and the flow would match every port.
   if ((match.ctPortDst ?? match.ctPortSrc) !== undefined && match.protocol) fields.ct_nw_proto = ipProtocols[match.protocol];
@@ -158,6 +160,17 @@ function toAction(step: Step): readonly Action[] {
       return [setTunnel('src', step.ip)];
     case 'setTunDst':
       return [setTunnel('dst', step.ip)];
+    case 'probeToTunnel':
+      return [
+        { kind: 'setField', field: 'tun_id', value: BigInt(probeTunnelKey.value) },
+        { kind: 'move', from: range(registerName(probeNumberBits.reg), probeNumberBits), to: range('tun_id', probeNumberBits) },
+      ];
+    case 'probeFromTunnel':
+      return [
+        { kind: 'move', from: range('tun_id', probeNumberBits), to: range(registerName(probeNumberBits.reg), probeNumberBits) },
+        loadMark(registerName(probeNumberBits.reg), reg.probe('yes')),
+        { kind: 'setField', field: 'tun_id', value: 0n },
+      ];
     case 'decTtl':
       return [{ kind: 'decTtl' }];
     case 'answerArp':
@@ -186,7 +199,7 @@ function toAction(step: Step): readonly Action[] {
           kind: 'controller',
           controller: packetInController,
           ...(step.bytes === undefined ? {} : { maxLength: step.bytes }),
-          userdata: Uint8Array.of(packetInReason[step.reason]),
+          userdata: Uint8Array.of(packetInReason[step.reason], ...Buffer.from(step.detail ?? '')),
           ...(step.meter === undefined ? {} : { meter: step.meter }),
         },
       ];
