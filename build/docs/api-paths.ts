@@ -31,6 +31,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   },
   'GET /v1/flow-log/summary': { parameters: ['seconds'], does: 'connections by workloads, Service, port, verdict and rule' },
   'GET /v1/drops': { does: 'packets that ended on the bridge, by reason' },
+  'GET /v1/probe': { parameters: ['number', 'peer'], does: 'end of a probe of another node on this one; waits for it for up to a second' },
   'GET /v1/trace': {
     parameters: ['from', 'to', 'port', 'family', 'source-port', 'established'],
     does: 'path of a packet through this node, hop by hop, by the installed flows and by those that the agent wants',
@@ -60,6 +61,10 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'logs denied packets of all pods, a namespace or a pod; without `seconds` ends all such requests',
   },
   'POST /v1/policy/would-deny': { parameters: ['seconds'], does: 'pairs that policies deny, or would deny, in this time; changes nothing' },
+  'POST /v1/probe': {
+    parameters: ['from', 'to', 'port', 'family', 'source-port'],
+    does: 'sends a probe in the name of a pod, which ends at the agent, and returns its end on this node',
+  },
   'POST /v1/check': { parameters: ['peer', 'peers', 'seconds'], does: 'findings of a check with test packets; changes nothing' },
   'POST /v1/pause': { parameters: ['seconds'], does: 'stops the repair of foreign changes, for a day at most' },
   'POST /v1/resume': { does: 'ends the pause' },

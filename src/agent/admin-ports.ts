@@ -11,6 +11,7 @@ import type { AgentPorts } from '../operations/admin/routes.ts';
 import type { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
 import { WireGuardReader } from '../operations/diagnose/entries/wireguard-reader.ts';
+import type { PacketProbes } from '../operations/trace/packet-probes.ts';
 import type { HalfOpenConnections } from '../services/packet-in/half-open.ts';
 import type { NoEndpointResponder } from '../services/packet-in/no-endpoint.ts';
 import type { AgentConfig } from './config/agent-config.ts';
@@ -37,6 +38,7 @@ interface AdminParts {
     readonly responder: NoEndpointResponder;
     readonly halfOpen: HalfOpenConnections;
     readonly hop: TimeExceededResponder;
+    readonly probes: PacketProbes;
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
     readonly suspensions: AgentPorts['suspensions'];

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { HealthChecks } from '../api/health/health-checks.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import type { Log } from '../base/log/log.ts';
 import type { OperatorOverrides } from '../dataplane/targets/bridge/operator-overrides.ts';
 import { BridgeLosses } from '../dataplane/targets/bridge-losses.ts';
@@ -26,6 +27,7 @@ import { associationCheck } from '../operations/diagnose/entries/association-che
 import { readClearDrops } from '../operations/diagnose/entries/guard-drops.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
+import { PacketProbes } from '../operations/trace/packet-probes.ts';
 import { journalCheck } from '../pods/ipam/journal-check.ts';
 import { journalIn } from '../pods/ipam/journal-store.ts';
 import { NodePods } from '../pods/network/node-pods.ts';
@@ -150,6 +152,10 @@ function answerPackets({ packets }: SwitchConnections, started: () => StartedNod
   return {
     responder: new NoEndpointResponder({ packets, isUnservedPort, log }),
     halfOpen: new HalfOpenConnections(packets, log),
+    probes: new PacketProbes({
+      packets,
+      failed: (thrown) => log.debug('a probe was not forgotten', { cause: SeineError.from(thrown, 'probe').message }),
+    }),
     hop: new TimeExceededResponder({ packets, environment: () => started()?.live.current, log }),
   };
 }

@@ -103,6 +103,36 @@ export interface TraceDifference {
   readonly owner: string | null;
 }
 
+/** End of a probe on one node: like the result of flows, as the data path had it. */
+export interface ProbeEnd extends TraceOutcome {
+  readonly table: string;
+}
+
+/** Probe that this node sent in the name of one of its pods. */
+export interface SentProbe {
+  readonly family: 'ipv4' | 'ipv6';
+  /** Twelve bits, by which the next node recognizes it. */
+  readonly number: number;
+  /** The packet as it was sent. */
+  readonly packet: TracedPacket;
+  /** End on this node; null if it did not end at a known place within the time limit. */
+  readonly end: ProbeEnd | null;
+  /** Remarks, as sentences. */
+  readonly notes: readonly string[];
+  readonly milliseconds: number;
+}
+
+export interface NodeProbes {
+  readonly node: string;
+  readonly probes: readonly SentProbe[];
+}
+
+/** End of another node's probe on this one; null if it did not arrive within the time limit. */
+export interface SeenProbe {
+  readonly node: string;
+  readonly end: ProbeEnd | null;
+}
+
 /** Number of packets that ended at one place of the bridge, for one reason. */
 export interface DropCounter extends Omit<TraceDrop, 'packets'> {
   /** Since the flows were installed; may exceed 2^53. */

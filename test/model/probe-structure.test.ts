@@ -147,7 +147,7 @@ describe.each(Object.entries(scenes))('for probes, with %s', (_, scene) => {
     expect(withoutCopy(ends)).toEqual([]);
   });
 
-  it('every flow that outputs a packet has a copy, which delivers it to nobody', () => {
+  it('every flow that outputs a packet has a copy that does not deliver it', () => {
     const outputs = others.filter(({ steps }) => steps.some(leaves));
     expect(outputs.length).toBeGreaterThan(5);
     expect(withoutCopy(outputs)).toEqual([]);

@@ -19,7 +19,7 @@ const shown = { rate: 50, burst: 100 } as const;
 const SHOWN_BYTES = 128;
 
 /** End of a probe that is not dropped: it would leave to a pod or to the node, it left to another node, or it would be remembered. */
-export type ProbeEnd = 'output' | 'tunnel' | 'affinity';
+type ProbeDetail = 'output' | 'tunnel' | 'affinity';
 
 /** Destinations that table `route` drops whatever the sender is. */
 const refusedDestinations: Readonly<Record<Family, readonly Cidr[]>> = {
@@ -63,11 +63,11 @@ function flow(table: PipelineTableName, level: number, { regs = [], ...match }: 
   return { table, priority: level, match: { ...match, regs: [reg.probe('yes'), ...regs] }, steps };
 }
 
-function toAgent(detail: DropName | ProbeEnd): ToAgentStep {
+function toAgent(detail: DropName | ProbeDetail): ToAgentStep {
   return { do: 'toAgent', reason: 'probe', meter: nodeMeters.probes, bytes: SHOWN_BYTES, detail };
 }
 
-function ends(table: PipelineTableName, level: number, match: Match, detail: DropName | ProbeEnd): Flow {
+function ends(table: PipelineTableName, level: number, match: Match, detail: DropName | ProbeDetail): Flow {
   return flow(table, level, match, [toAgent(detail)]);
 }
 

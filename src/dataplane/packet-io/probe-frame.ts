@@ -11,7 +11,7 @@ export interface ProbePacket {
   readonly from: Ip;
   readonly to: Ip;
   readonly protocol: 'tcp' | 'udp' | 'sctp' | 'icmp';
-  /** For ICMP the identifier of the echo. */
+  /** Source port, or the identifier of the echo. */
   readonly sourcePort: number;
   /** Ignored for ICMP. */
   readonly port: number;

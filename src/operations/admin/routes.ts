@@ -5,6 +5,7 @@ import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
+import { type ProbePort, probedNode, seenProbe } from '../trace/probe-node.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiAnswer, type ApiRoutes, json, linesAnswer, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
@@ -51,6 +52,7 @@ export type AgentPorts = StatusPort &
   ServiceExplanationPort &
   PolicyPort &
   Omit<TracePort, 'policyOf'> &
+  ProbePort &
   PolicyEvidencePort &
   PolicyCountersPort &
   PolicyPacketsPort &
@@ -127,6 +129,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/trace': async (query, signal) =>
       json(await tracedNode({ ...agent, policyOf: (...ends) => tracedPolicy(agent, ...ends) }, query, signal)),
+    '/v1/probe': async (query) => json(await seenProbe(agent, query)),
     '/v1/drops': async (_, signal) => json({ items: dropCounters(await readDrops(agent.openflow, { services: true }, signal)) }),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),
@@ -164,6 +167,7 @@ export function operatorActions({ agent, health, control }: Pick<RouteSources, '
     '/v1/log-level': (query) => setLogLevel(control, query),
     '/v1/policy/log': (query) => setDeniedLog(agent, query),
     '/v1/policy/would-deny': (query, signal) => wouldDeny(agent, query, signal),
+    '/v1/probe': async (query) => json(await probedNode(agent, query)),
     '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
     ...suspensionActions(agent),

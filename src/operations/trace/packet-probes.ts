@@ -1,5 +1,5 @@
 import { bytesOf } from '../../base/bytes/bytes.ts';
-import { type Ip, ipFromBytes, ipFromValue, ipToBytes } from '../../base/net/ip.ts';
+import { type Ip, ipFromBytes, ipFromValue } from '../../base/net/ip.ts';
 import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
 import { type ProbePacket, probeFrame } from '../../dataplane/packet-io/probe-frame.ts';
 import { type QuotablePacket, readQuotable } from '../../dataplane/packet-io/quotable-packet.ts';
@@ -178,19 +178,14 @@ function headerTuple({ source: src, destination: dst, sourcePort = 0, destinatio
   return protocol === ICMP ? echoTuple(src, dst, sourcePort) : { src, dst, srcPort: sourcePort, dstPort: destinationPort };
 }
 
-function valueOf(value: Match['ct_ipv6_src'] | Match['ct_nw_src']): bigint | undefined {
+function fieldNumber(value: Match['ct_ipv6_src'] | Match['ct_nw_src']): bigint | undefined {
   if (value === undefined) return undefined;
   return BigInt(typeof value === 'object' ? value.value : value);
 }
 
 /** Returns the outer destination of a probe that leaves through the tunnel, or the outer source of one that came from it. */
 export function outerAddress(fields: Match, end: 'src' | 'dst'): Ip | undefined {
-  const [ipv4, ipv6] = [valueOf(fields[`tun_${end}`]), valueOf(fields[`tun_ipv6_${end}`])];
+  const [ipv4, ipv6] = [fieldNumber(fields[`tun_${end}`]), fieldNumber(fields[`tun_ipv6_${end}`])];
   if (ipv4) return ipFromValue('ipv4', ipv4);
   return ipv6 ? ipFromValue('ipv6', ipv6) : undefined;
-}
-
-/** Reports whether two addresses are equal. */
-export function isSameIp(a: Ip | undefined, b: Ip): boolean {
-  return a !== undefined && Buffer.compare(ipToBytes(a), ipToBytes(b)) === 0;
 }

@@ -27,10 +27,9 @@ interface TracedParts {
   readonly peers: ReachedPeers;
 }
 
-export interface TracePort {
+/** Parts of the agent that name nodes, pods and Services. */
+export interface NamingPort {
   readonly config: { readonly nodeName: string };
-  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpGroups'>;
-  readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
   readonly reader: Pick<NodeReader, 'interfaceState' | 'flowWords'>;
   readonly peers: Pick<PeerSource, 'get' | 'peers'>;
   readonly sources: {
@@ -39,10 +38,15 @@ export interface TracePort {
     };
     readonly services: { readonly replica: { get(key: string): Service | undefined } };
   };
-  /** Explains the decision of policies. @param port `80/TCP`, or another protocol without ports */
-  readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
   /** @throws SeineError `UNAVAILABLE` until the node is known */
   readonly running: () => TracedParts;
+}
+
+export interface TracePort extends NamingPort {
+  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpGroups'>;
+  readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
+  /** Explains the decision of policies. @param port `80/TCP`, or another protocol without ports */
+  readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
 }
 
 /** Reading of a bridge for one trace at a time: it takes OVS up to half a second. */
@@ -108,13 +112,17 @@ function withPolicy({ policyOf }: TracePort, { names }: TraceNode, trace: Family
   return { ...trace, paths };
 }
 
-function addressOf(addresses: readonly Ip[], family: Family): Ip {
+export function addressOf(addresses: readonly Ip[], family: Family): Ip {
   const found = addresses.find((each) => each.family === family);
   if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
   return found;
 }
 
-function namesOf({ config, peers, sources, reader }: TracePort, environment: NodeEnvironment, leases: readonly Lease[]): TraceNames {
+export function namesOf(
+  { config, peers, sources, reader }: NamingPort,
+  environment: NodeEnvironment,
+  leases: readonly Lease[],
+): TraceNames {
   return {
     node: config.nodeName,
     leases,
@@ -145,8 +153,8 @@ async function traceNodeOf(
   };
 }
 
-function hopNames(
-  { reader, peers, sources }: TracePort,
+export function hopNames(
+  { reader, peers, sources }: NamingPort,
   { gateway, tunnel }: NodeEnvironment,
   leases: readonly Lease[],
   owner: HopNames['owner'],

@@ -1,4 +1,4 @@
-import type { NodeTrace } from '../../api/trace.ts';
+import type { NodeProbes, NodeTrace, SeenProbe } from '../../api/trace.ts';
 import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
@@ -9,8 +9,9 @@ import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
-import { askAgents } from '../fleet/query-agent.ts';
+import { askAgents, type RelayRequest } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
+import { type ProbeAgents, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholePath, type WholeTrace } from './whole-trace.ts';
 
@@ -51,7 +52,8 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
       const objects = await readClusterObjects(http, signal);
       const first = await ask(firstNode(objects, pods, question), question);
       if ('failure' in first) throw unanswered(first.failure);
-      const traces = await followTrace(first.answer, ask);
+      const followed = await followTrace(first.answer, ask);
+      const traces = flags.probe ? await withProbes(followed, question, probesOf(exec, pods, signal)) : followed;
       return { traces, meanings: traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path))) };
     };
     const { traces, meanings } = await unlessPassing(read, (each) => exitCodeOf(each.traces, each.meanings));
@@ -109,6 +111,44 @@ async function askNode(
   );
   if (!reply) return { failure: 'no answer' };
   return 'answer' in reply ? { answer: reply.answer } : { failure: reply.failure.replace(/^seinectl ended with \d+: (?:seinectl: )?/, '') };
+}
+
+/** Probes of the agents over the relay, which each agent that knows probes has. */
+function probesOf(exec: PodExec, agents: readonly AgentPod[], signal: AbortSignal): ProbeAgents {
+  const ask = async <T>(node: string, request: RelayRequest, isAnswer: (answer: object) => boolean): Promise<Answered<T>> => {
+    const pods = agents.filter((agent) => agent.node === node);
+    if (pods.length === 0) return { failure: `${node} has no agent in this namespace` };
+    const understand = (text: string): T => objectOf<T>(text, isAnswer);
+    const command = ['seinectl', 'trace', '--probe', '--help'];
+    const question = { request, command, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel: 1, progress: () => undefined };
+    const [reply] = await askAgents<T>(exec, pods.slice(0, 1), question, signal);
+    return reply && 'answer' in reply ? { answer: reply.answer } : { failure: reply?.failure ?? 'no answer' };
+  };
+  return {
+    send: (node, question) =>
+      ask<NodeProbes>(
+        node,
+        { path: `/v1/probe?${new URLSearchParams({ ...question })}`, method: 'POST' },
+        (answer) => 'probes' in answer && Array.isArray(answer.probes),
+      ),
+    seen: (node, number, peer) =>
+      ask<SeenProbe>(node, { path: `/v1/probe?${new URLSearchParams({ number: String(number), peer })}` }, (answer) => 'end' in answer),
+  };
+}
+
+type Answered<T> = { readonly answer: T } | { readonly failure: string };
+
+/** @throws SeineError `PROTOCOL` for an answer of another form */
+function objectOf<T>(text: string, isAnswer: (answer: object) => boolean): T {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    answer = undefined; // an older agent prints text
+  }
+  if (typeof answer !== 'object' || answer === null || !isAnswer(answer))
+    throw new SeineError('PROTOCOL', 'the answer is not that of a probe: the agent may be older than this seinectl');
+  return answer as T;
 }
 
 function commandOf({ from, to, port, family, established, 'source-port': sourcePort }: NodeQuestion): readonly string[] {

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { NodeTrace } from '../../api/trace.ts';
+import type { NodeProbes, NodeTrace } from '../../api/trace.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
-import { type OutputForm, outputOption, print } from '../output.ts';
+import { outputOption, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
+import { type ProbeAgents, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
@@ -37,6 +39,11 @@ Exit codes:
   3  incomplete: an agent does not answer, or a flow cannot be read
   4  these verdicts differ`;
 
+const probeHelp = `
+With --probe, the agent sends one packet in the name of the sender. It takes the path of the sender's packets through the data path of both
+nodes, and ends at the agent in place of the receiver: no pod notices it. Its first pass is decided by the flows, later ones by the data path.
+FROM has to be a pod. Where packets leave to another node without a tunnel, the probe ends at the first node.`;
+
 /** Adds `seinectl trace`. */
 export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
   root
@@ -48,18 +55,19 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .addOption(new Option('--family <family>', 'only this address family; default: those that both ends have').choices(['ipv4', 'ipv6']))
     .option('--source-port <number>', 'port of the sender; default: 40000', portNumber)
     .option('--established', 'trace a later packet of the connection instead of the first one')
+    .option('--probe', 'also send a packet through the data path, which ends at the agent in place of the receiver')
     .addOption(new Option('--raw').hideHelp())
     .option('--node', 'only the part of this node, from its agent')
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
-    .addHelpText('after', help)
+    .addHelpText('after', help + probeHelp)
     .action((from: string, to: string, port: string | undefined, flags: TraceFlags) => {
       const question = questionOf(from, to, port, flags);
       const isLocal = flags.node || (existsSync(agent().socketPath) && flags.kubeconfig === undefined && flags.context === undefined);
       if (flags.raw) return exitWith(printAnswer(agent(), question, terminal));
-      if (isLocal) return exitWith(traceHere(agent(), question, flags.output, terminal));
+      if (isLocal) return exitWith(traceHere(agent(), question, flags, terminal));
       // The client of the API is loaded on use: all other commands start faster without it.
       return exitWith(import('./trace-cluster.ts').then(({ traceCluster }) => traceCluster(question, flags, terminal, env)));
     });
@@ -82,10 +90,27 @@ function questionOf(from: string, to: string, port: string | undefined, flags: T
 }
 
 /** Traces with the agent of this node alone. @returns the exit code */
-async function traceHere(agent: AgentClient, question: NodeQuestion, form: OutputForm, terminal: Terminal): Promise<number> {
+async function traceHere(agent: AgentClient, question: NodeQuestion, { output, probe }: TraceFlags, terminal: Terminal): Promise<number> {
   const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ failure: restOf(node, rest) });
-  const read = async () => await followTrace(await askAgent(agent, question), elsewhere);
-  return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], form, terminal);
+  const read = async () => {
+    const traces = await followTrace(await askAgent(agent, question), elsewhere);
+    return probe ? await withProbes(traces, question, probesHere(agent)) : traces;
+  };
+  return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], output, terminal);
+}
+
+/** Another node is not asked from this one. */
+function probesHere(agent: AgentClient): ProbeAgents {
+  return {
+    send: async (_, question) => {
+      try {
+        return { answer: (await agent.json(`/v1/probe?${new URLSearchParams({ ...question })}`, 'POST')) as NodeProbes };
+      } catch (thrown) {
+        return { failure: SeineError.from(thrown, 'probe').rawMessage };
+      }
+    },
+    seen: () => Promise.resolve({ failure: 'run this command on a host with a kubeconfig' }),
+  };
 }
 
 function restOf(node: string, { from, to, port = '', family = 'ipv4' }: NodeQuestion): string {

@@ -1,5 +1,6 @@
 import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
 import type { Room } from '../table.ts';
+import { differsFromPacket, probeLines } from './probe-path.ts';
 import { decidedEnds, differsInResult, type PathMeaning, type TraceVerdict, type WholePath, type WholeTrace } from './whole-trace.ts';
 
 const verdictWords = { allowed: 'ALLOWED', denied: 'DENIED', unknown: 'UNKNOWN' } as const satisfies Record<TraceVerdict, string>;
@@ -15,8 +16,8 @@ const answers: Readonly<Record<string, string>> = {
 
 /** Lines of a trace, not escaped yet. @param isWide true to print tables without an effect, and flows */
 export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | undefined)[], isWide: boolean, { paint }: Room): string[] {
-  return trace.paths.flatMap((path, at) => {
-    const differs = differsInResult(path);
+  const paths = trace.paths.flatMap((path, at) => {
+    const differs = differsInResult(path) || (at === 0 && differsFromPacket(trace));
     const tone = differs ? 'bad' : tones[path.verdict];
     const word = differs ? 'DIFFERS' : verdictWords[path.verdict];
     return [
@@ -30,6 +31,7 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
       `  ${verdictsText(path, meanings[at])}`,
     ];
   });
+  return [...paths, ...probeLines(trace)];
 }
 
 function endsText({ from, to, packet, node, connection }: WholeTrace, { endpoints }: WholePath): string {

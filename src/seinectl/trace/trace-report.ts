@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { safeText } from '../escape.ts';
 import { type OutputForm, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
+import { differsFromPacket } from './probe-path.ts';
 import { traceLines } from './trace-lines.ts';
 import { differsInResult, type PathMeaning, type WholeTrace } from './whole-trace.ts';
 
@@ -10,6 +11,7 @@ export interface TraceFlags {
   readonly sourcePort?: string;
   readonly established?: true;
   readonly node?: true;
+  readonly probe?: true;
   /** Prints the answer of this node's agent, for `seinectl` on another host. */
   readonly raw?: true;
   readonly kubeconfig?: string;
@@ -58,7 +60,7 @@ export function exitCodeOf(traces: readonly WholeTrace[], meanings: readonly (re
       differsInResult(path) ||
       (path.meaning !== undefined && path.bridge !== 'unknown' && path.meaning.verdict !== path.bridge),
   );
-  if (differs) return traceExitCodes.disagree;
+  if (differs || traces.some(differsFromPacket)) return traceExitCodes.disagree;
   if (all.some(({ verdict }) => verdict === 'denied')) return traceExitCodes.denied;
   return all.some(({ verdict }) => verdict === 'unknown') ? traceExitCodes.incomplete : traceExitCodes.allowed;
 }

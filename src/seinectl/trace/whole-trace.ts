@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, NodeTrace, ProbeEnd, TracedPacket, TracePath } from '../../api/trace.ts';
 
 /** Question for one node, as the query of `/v1/trace`. */
 export interface NodeQuestion {
@@ -39,9 +39,22 @@ export interface WholePath {
   readonly missing?: { readonly node: string; readonly reason: string };
 }
 
+/** Fate of a packet of the sender. */
+export interface ProbeResult {
+  /** `lost`: it did not end at a place that the agents know. */
+  readonly verdict: TraceVerdict | 'lost';
+  readonly packet: TracedPacket;
+  readonly ends: readonly { readonly node: string; readonly end: ProbeEnd }[];
+  /** Where it was lost, or why its end is unknown. */
+  readonly reason?: string;
+  readonly notes: readonly string[];
+}
+
 export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
   readonly node: string;
   readonly paths: readonly WholePath[];
+  /** With `--probe`. */
+  readonly probe?: ProbeResult;
 }
 
 /** Nodes that a packet may pass; more are a loop. */
@@ -56,13 +69,14 @@ export async function followTrace(
   first: NodeTrace,
   ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
 ): Promise<readonly WholeTrace[]> {
-  return await Promise.all(
-    first.traces.map(async ({ paths, ...trace }) => ({
-      ...trace,
-      node: first.node,
-      paths: await Promise.all(paths.map(async (path) => await followPath(first.node, trace, path, ask))),
-    })),
-  );
+  const followed: WholeTrace[] = [];
+  // One after another: an agent reads its bridge for one trace at a time.
+  for (const { paths, ...trace } of first.traces) {
+    const wholes: WholePath[] = [];
+    for (const path of paths) wholes.push(await followPath(first.node, trace, path, ask));
+    followed.push({ ...trace, node: first.node, paths: wholes });
+  }
+  return followed;
 }
 
 async function followPath(

@@ -1,0 +1,211 @@
+import { randomInt } from 'node:crypto';
+import type { NodeProbes, ProbeEnd, SeenProbe, SentProbe, TraceDrop, TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import { TokenBucket } from '../../base/async/token-bucket.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type Family, ipFromValue, parseIp } from '../../base/net/ip.ts';
+import { macFromBytes } from '../../base/net/mac.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
+import type { ProbePacket } from '../../dataplane/packet-io/probe-frame.ts';
+import { numberOf } from '../../dataplane/packet-io/repeated.ts';
+import { type DropName, drops } from '../../dataplane/pipeline/drops.ts';
+import { ctMark, reg } from '../../dataplane/pipeline/fields.ts';
+import { tableName } from '../../dataplane/pipeline/tables.ts';
+import type { HopNames } from './hop-text.ts';
+import { kernelPaths } from './kernel-paths.ts';
+import { outerAddress, type PacketProbes, type ProbeSighting } from './packet-probes.ts';
+import { addressOf, hopNames, type NamingPort, namesOf } from './trace-node.ts';
+import { addressIn, packetOf, tracedPacket } from './trace-packet.ts';
+import { type TraceQuestion, traceQuestion } from './trace-question.ts';
+
+export interface ProbePort extends NamingPort {
+  readonly probes: Pick<PacketProbes, 'send' | 'ended'>;
+}
+
+/** Source ports of probes: outside of the usual range of clients. */
+const sourcePorts = { first: 20_000, count: 1_000 } as const;
+/** Time until a probe has ended on its node, or arrived on the next one (ms). */
+const ENDED_MS = 500;
+const ARRIVED_MS = 1_000;
+const NUMBERS = 0x1000;
+const protocolNames: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 17: 'UDP', 58: 'ICMPv6', 132: 'SCTP' };
+
+/** Each probe changes an entry of connection tracking. */
+const tokens = new TokenBucket({ perSecond: 5, burst: 10 });
+
+/**
+ * Sends a probe from a pod of this node, one for each family of both ends, and waits for its end on this node.
+ *
+ * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` beyond five a second
+ */
+export async function probedNode(port: ProbePort, query: URLSearchParams): Promise<NodeProbes> {
+  const { environment, ipam } = port.running();
+  const leases = ipam.leases();
+  const hasSourcePort = query.has('source-port');
+  if (!hasSourcePort) query.set('source-port', String(sourcePorts.first + randomInt(sourcePorts.count)));
+  const question = traceQuestion(query, namesOf(port, environment, leases));
+  const { from } = question;
+  if (!from.pod)
+    throw new SeineError('INVALID_INPUT', `from: ${JSON.stringify(from.name)} is not a pod of this node: a probe is sent by a pod`);
+  if (question.protocol === 'sctp' && environment.blindToSctp)
+    throw new SeineError('INVALID_INPUT', 'port: SCTP has no probes where connection tracking does not know its ports');
+  const node = await naming(port, environment);
+  const probes: SentProbe[] = [];
+  for (const family of question.families) {
+    if (!tokens.take()) throw new SeineError('UNAVAILABLE', 'more than five probes a second; repeat the command');
+    probes.push(await probed(port, node, question, family, from.pod.ofPort));
+  }
+  return { node: port.config.nodeName, probes };
+}
+
+/** Waits for a probe of another node: `?number=…&peer=NODE`. @throws SeineError `INVALID_INPUT` */
+export async function seenProbe(port: ProbePort, query: URLSearchParams): Promise<SeenProbe> {
+  const number = Number(query.get('number') ?? 'none');
+  if (!Number.isInteger(number) || number < 0 || number >= NUMBERS)
+    throw new SeineError('INVALID_INPUT', `number: ${JSON.stringify(query.get('number'))} is not a number from 0 to ${NUMBERS - 1}`);
+  const name = query.get('peer') ?? '';
+  const peer = port.peers.get(name);
+  if (!peer) throw new SeineError('INVALID_INPUT', `peer: ${JSON.stringify(name.slice(0, 253))} is no other node that this node knows`);
+  const addresses = new Set(Object.values(peer.transport).map((address) => parseIp(address).text));
+  const { environment } = port.running();
+  const isOfPeer = ({ fields }: ProbeSighting): boolean =>
+    fields.in_port === environment.tunnel.ofPort && addresses.has(outerAddress(fields, 'src')?.text ?? '');
+  const sighting = await port.probes.ended(number, isOfPeer, ARRIVED_MS);
+  return { node: port.config.nodeName, end: sighting ? endOf(await naming(port, environment), sighting) : null };
+}
+
+interface Naming {
+  readonly names: HopNames;
+  readonly environment: NodeEnvironment;
+  readonly onward: ReturnType<typeof kernelPaths>;
+}
+
+async function naming(port: ProbePort, environment: NodeEnvironment): Promise<Naming> {
+  const { ipam, peers } = port.running();
+  const { ownerOf } = await port.reader.flowWords();
+  return { names: hopNames(port, environment, ipam.leases(), ownerOf), environment, onward: kernelPaths(peers) };
+}
+
+async function probed(port: ProbePort, node: Naming, question: TraceQuestion, family: Family, ofPort: number): Promise<SentProbe> {
+  const startedMs = performance.now();
+  const first = probePacket(port, node.environment, question, family);
+  if (!first) return unsent(question, family);
+  const { packet, number, sighting } = await sentOnce(port, first, ofPort);
+  const notes = [
+    ...(packet === first
+      ? []
+      : [`the Service remembers its clients, but no probe: it went to the endpoint ${packet.to.text} port ${packet.port} itself`]),
+    ...(sighting?.isKnown
+      ? ['connection tracking knows a connection with this source port; repeat the command, or choose another --source-port']
+      : []),
+    ...(question.protocol === 'icmp' && family === 'ipv6'
+      ? ['connection tracking keeps an entry of the IPv6 echo for up to a minute']
+      : []),
+  ];
+  const milliseconds = Math.round(performance.now() - startedMs);
+  return { family, number, packet: packetView(packet), end: sighting ? endOf(node, sighting) : null, notes, milliseconds };
+}
+
+/** The sender would ask for the Ethernet address of the receiver first. */
+function unsent({ from, to }: TraceQuestion, family: Family): SentProbe {
+  const [source, destination] = [addressOf(from.addresses, family).text, addressOf(to.addresses, family).text];
+  const notes = ['no probe was sent: the sender would ask for the Ethernet address of the receiver first, and no pod has it'];
+  return { family, number: 0, packet: { protocol: 'ARP', source, destination, ttl: 0 }, end: null, notes, milliseconds: 0 };
+}
+
+/** Sends a probe and waits for its end; a second one to the endpoint, if the Service would remember the first. */
+async function sentOnce({ probes }: ProbePort, packet: ProbePacket, ofPort: number) {
+  const isOwn = ({ fields }: ProbeSighting): boolean => fields.in_port === ofPort;
+  const number = randomInt(NUMBERS);
+  await probes.send(ofPort, packet, number);
+  const sighting = await probes.ended(number, isOwn, ENDED_MS);
+  if (sighting?.detail !== 'affinity') return { packet, number, sighting };
+  const direct = { packet: toEndpoint(packet, sighting), number: (number + 1) % NUMBERS };
+  await probes.send(ofPort, direct.packet, direct.number);
+  return { ...direct, sighting: await probes.ended(direct.number, isOwn, ENDED_MS) };
+}
+
+/** Returns the packet that a trace interprets; undefined if the sender asks for an Ethernet address first. */
+function probePacket(port: ProbePort, environment: NodeEnvironment, question: TraceQuestion, family: Family): ProbePacket | undefined {
+  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
+  const state = PacketState.of(packetOf({ ...question, isEstablished: false }, ends, environment, port.running().ipam.leases()));
+  const { protocol } = tracedPacket(state);
+  const isAsking = protocol === 'ARP' || (protocol === 'ICMPv6' && state.get('nw_ttl') === 255n);
+  if (isAsking) return undefined;
+  const mac = (field: 'eth_src' | 'eth_dst') => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigUInt64BE(state.get(field));
+    return macFromBytes(bytes.subarray(2));
+  };
+  return {
+    source: mac('eth_src'),
+    nextHop: mac('eth_dst'),
+    from: addressIn(state, 'src'),
+    to: addressIn(state, 'dst'),
+    protocol: question.protocol,
+    sourcePort: question.sourcePort,
+    port: question.port ?? 0,
+  };
+}
+
+/** Returns the packet as it goes to the endpoint that the Service has chosen; its address and port are in registers. */
+function toEndpoint(packet: ProbePacket, { fields }: ProbeSighting): ProbePacket {
+  const port = numberOf(fields.reg4) & 0xffff;
+  if (packet.to.family === 'ipv4') return { ...packet, to: ipFromValue('ipv4', BigInt(numberOf(fields.reg3))), port };
+  const words = [fields.reg12, fields.reg13, fields.reg14, fields.reg15].map((each) => BigInt(numberOf(each)));
+  return {
+    ...packet,
+    to: ipFromValue(
+      'ipv6',
+      words.reduce((sum, word) => (sum << 32n) | word, 0n),
+    ),
+    port,
+  };
+}
+
+function packetView({ from, to, protocol, sourcePort, port }: ProbePacket): TracedPacket {
+  const isIcmp = protocol === 'icmp';
+  const name = isIcmp && from.family === 'ipv6' ? 'ICMPv6' : protocol.toUpperCase();
+  return {
+    ...{ protocol: name, source: from.text, destination: to.text, ttl: 64 },
+    ...(!isIcmp && { sourcePort, destinationPort: port }),
+  };
+}
+
+function endOf({ names, environment, onward }: Naming, sighting: ProbeSighting): ProbeEnd {
+  const { detail, fields } = sighting;
+  const table = tableName(sighting.table) ?? String(sighting.table);
+  const packet = seenPacket(sighting);
+  if (detail === 'tunnel') {
+    const outer = outerAddress(fields, 'dst');
+    return { what: 'tunnel', to: names.peerAt(outer?.text ?? '') ?? 'a node', table, packet };
+  }
+  if (detail === 'output') {
+    const port = outputPort(sighting);
+    if (port !== environment.gateway.ofPort) return { what: 'pod', to: names.port(port), table, packet };
+    const path = onward(sighting.destination);
+    return { what: 'node', to: names.port(port), table, packet, ...(path && { onward: path }) };
+  }
+  return { ...dropped(detail, table, packet), table };
+}
+
+/** A packet of a hairpin connection leaves by the port where it came in. */
+function outputPort({ fields }: ProbeSighting): number {
+  const isHairpin = (numberOf(fields.ct_mark) & ctMark.hairpin('yes').mask) !== 0;
+  return isHairpin && typeof fields.in_port === 'number' ? fields.in_port : numberOf(fields[`reg${reg.outPort(0).reg}` as 'reg1']);
+}
+
+function dropped(detail: string, table: string, packet: TracedPacket): TraceOutcome {
+  const spec = detail in drops ? drops[detail as DropName] : undefined;
+  const unknown = { message: 'A flow ended the packet', cause: 'A flow of another release', remedy: '`seinectl diff`' };
+  const { message, cause, remedy } = spec ?? unknown;
+  const drop: TraceDrop = { table, name: spec ? detail : 'unknown', message, cause, remedy, packets: null };
+  return { what: 'dropped', to: drop.name, packet, drop };
+}
+
+function seenPacket({ protocol, source, destination, sourcePort, destinationPort }: ProbeSighting): TracedPacket {
+  return {
+    ...{ protocol: protocolNames[protocol] ?? String(protocol), source: source.text, destination: destination.text, ttl: 64 },
+    ...(destinationPort !== undefined && { destinationPort, ...(sourcePort !== undefined && { sourcePort }) }),
+  };
+}

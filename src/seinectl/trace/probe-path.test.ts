@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import type { ProbeEnd, SentProbe } from '../../api/trace.ts';
+import { type ProbeAgents, probeLines, withProbes } from './probe-path.ts';
+import { exitCodeOf, traceExitCodes } from './trace-report.ts';
+import type { TraceVerdict, WholeTrace } from './whole-trace.ts';
+
+const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 20_007, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
+const end = (what: ProbeEnd['what'], to: string, more: Partial<ProbeEnd> = {}): ProbeEnd => ({
+  what,
+  to,
+  table: 'output',
+  packet,
+  ...more,
+});
+const toNode2 = end('tunnel', 'node-2');
+const toPod = end('pod', 'pod shop/db-0');
+const byPolicy = end('dropped', 'policy.ingress', { table: 'ingressVerdict' });
+
+function traceOf(bridge: TraceVerdict): WholeTrace {
+  const path = { verdict: bridge, endpoints: [], segments: [], desired: bridge, bridge };
+  return {
+    family: 'ipv4',
+    from: 'shop/web-0',
+    to: 'shop/db-0',
+    packet,
+    connection: 'new',
+    moreEndpoints: 0,
+    node: 'node-1',
+    paths: [path],
+  };
+}
+
+/** Agents whose probe ends here, and there. @param there `failure` to give no answer */
+function agents(here: ProbeEnd | null, there: ProbeEnd | null | 'failure' = null, notes: readonly string[] = []) {
+  const asked: string[] = [];
+  const probe: SentProbe = { family: 'ipv4', number: 7, packet, end: here, notes, milliseconds: 3 };
+  const fake: ProbeAgents = {
+    send: (node) => {
+      asked.push(`send ${node}`);
+      return Promise.resolve({ answer: { node, probes: [probe] } });
+    },
+    seen: (node, number, peer) => {
+      asked.push(`seen ${node} ${number} ${peer}`);
+      return Promise.resolve(there === 'failure' ? { failure: 'no agent answers' } : { answer: { node, end: there } });
+    },
+  };
+  return { fake, asked };
+}
+
+async function probed(bridge: TraceVerdict, ...ends: Parameters<typeof agents>) {
+  const { fake, asked } = agents(...ends);
+  const traces = await withProbes([traceOf(bridge)], { from: 'shop/web-0', to: 'shop/db-0', port: '80' }, fake);
+  const [trace = expect.fail()] = traces;
+  return { asked, trace, lines: probeLines(trace).join('\n'), code: exitCodeOf(traces, []) };
+}
+
+describe('a probe', () => {
+  it('is followed to the next node, and agrees with the flows', async () => {
+    const { asked, lines, code } = await probed('allowed', toNode2, toPod);
+    expect(asked).toEqual(['send node-1', 'seen node-2 7 node-1']);
+    expect(lines).toBe(
+      '  packet allowed (node-1: left through the tunnel to node-2; node-2: reached the output to pod shop/db-0), by a probe from port 20007 that was not delivered',
+    );
+    expect(code).toBe(traceExitCodes.allowed);
+  });
+
+  it('that is denied where the flows deny agrees too', async () => {
+    const { trace, code } = await probed('denied', byPolicy);
+    expect([trace.probe?.verdict, code]).toEqual(['denied', traceExitCodes.denied]);
+  });
+
+  it('that is dropped against the flows has another exit code, and remedies', async () => {
+    const { lines, code } = await probed('allowed', byPolicy);
+    expect(lines).toContain('The data path does not do what its flows say');
+    expect(code).toBe(traceExitCodes.disagree);
+  });
+
+  it('that is lost between the nodes is sent again before it counts as lost', async () => {
+    const { asked, lines, code } = await probed('allowed', toNode2, null);
+    expect(asked.filter((each) => each.startsWith('send'))).toHaveLength(3);
+    expect(lines).toContain('did not arrive on node-2: `seinectl check --peer node-2` on node-1');
+    expect(code).toBe(traceExitCodes.disagree);
+  });
+
+  it('that ends nowhere hints at flows of others', async () => {
+    const { lines, code } = await probed('allowed', null);
+    expect(lines).toContain('packet lost (it ended on node-1 at no flow of Seine');
+    expect(code).toBe(traceExitCodes.disagree);
+  });
+
+  it.each([
+    ['the next agent does not answer', toNode2, 'failure', 'node-2 does not report its end: no agent answers'],
+    [
+      'the kernel sends packets on',
+      end('node', 'the node', { onward: { node: 'node-2', mode: 'direct' } }),
+      null,
+      'a probe ends where node-1 gives packets to its kernel',
+    ],
+  ] as const)('claims nothing if %s', async (_, here, there, reason) => {
+    const { trace, lines, code } = await probed('allowed', here, there);
+    expect(trace.probe?.verdict).toBe('unknown');
+    expect(lines).toContain(reason);
+    expect(code).toBe(traceExitCodes.allowed);
+  });
+
+  it('of a connection that exists claims nothing', async () => {
+    const { trace } = await probed('allowed', byPolicy, null, ['connection tracking knows a connection with this source port']);
+    expect(trace.probe?.verdict).toBe('unknown');
+  });
+});
