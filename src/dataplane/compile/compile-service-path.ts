@@ -1,9 +1,11 @@
 import { addressBits, type Cidr, cidrOf, type Family, type Ip } from '../../base/net/ip.ts';
+import { nothing, type Wanted } from '../desired/host-entries.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
-import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
+import { drop, goto, load, meter, priority, resubmit, type Transport } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
-import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
+import { nodeMeters, serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
 import { shownCommit } from './compile-commit.ts';
 import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
@@ -261,4 +263,41 @@ function translatedSource(ip: Ip, hairpin: Mark): readonly Flow[] {
     flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
     ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
   ];
+}
+
+export const unservedPortsOwner: Owner = ownerOf('node', 'unserved-ports');
+
+/** Rate (packets per second) and burst of packets sent to the agent for refusal. */
+const shownUnserved = { rate: 500, burst: 1_000 } as const;
+const transports: readonly Transport[] = ['tcp', 'udp', 'sctp'];
+
+/**
+ * Compiles flows for new connections of pods and of the node to an address in a Service range that no Service port matched. The agent
+ * refuses those to cluster addresses of Services (`ClusterAddresses`) and drops the rest, like kube-proxy: a Service may be new.
+ *
+ * A separate owner: OVS without meters must not refuse the node's other flows. Pure.
+ */
+export function compileUnservedPorts(environment: NodeEnvironment): Wanted {
+  if (environment.serviceCidrs.length === 0) return nothing;
+  return {
+    ...nothing,
+    meters: [{ id: nodeMeters.unservedPorts, unit: 'packets', ...shownUnserved }],
+    flows: familiesOf(environment).flatMap((family) => unservedToAgent(family, environment)),
+  };
+}
+
+function unservedToAgent(family: Family, { serviceCidrs }: NodeEnvironment): Flow[] {
+  const ofFamily = serviceCidrs.filter((cidr) => cidr.family === family);
+  return ofFamily.flatMap((ipDst) =>
+    transports.flatMap((protocol) =>
+      (['pod', 'gateway'] as const).map(
+        (source): Flow => ({
+          table: 'route',
+          priority: priority.aboveLow,
+          match: { payload: family, protocol, ipDst, ctState: { new: '+', trk: '+' }, regs: [reg.source(source)] },
+          steps: [meter(nodeMeters.unservedPorts), { do: 'toAgent', reason: 'unservedPort' }],
+        }),
+      ),
+    ),
+  );
 }

@@ -4,8 +4,8 @@ import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-
 import { clearTable, clearTableBody, firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-service-path.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
-import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { WantedPort } from '../../dataplane/desired/switch-row.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';

@@ -7,8 +7,8 @@ import { compileOpenings, openingsOwner } from '../../dataplane/compile/compile-
 import { compilePeer } from '../../dataplane/compile/compile-peer.ts';
 import { compilePod } from '../../dataplane/compile/compile-pod.ts';
 import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-service-path.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
-import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../dataplane/targets/bridge/bridge-entry.ts';
