@@ -6,7 +6,18 @@ import { fnv1aOf } from './fnv-1a.ts';
 export const generation = 1;
 
 /** Purpose of a flow. Numbers are in cookies on live bridges: add new ones, never reuse one. */
-export const features = { node: 1, peer: 2, pod: 3, service: 4, endpoint: 5, policy: 6, subject: 7, probe: 8, flowLog: 9, learned: 255 } as const;
+export const features = {
+  node: 1,
+  peer: 2,
+  pod: 3,
+  service: 4,
+  endpoint: 5,
+  policy: 6,
+  subject: 7,
+  probe: 8,
+  flowLog: 9,
+  learned: 255,
+} as const;
 type Feature = keyof typeof features;
 
 /** Owner as a string, `feature` or `feature/…`: `node`, `peer/worker-1`, `pod/default/web-0/eth0@4f5e…`, `service/default/web:http`. */
