@@ -50,7 +50,7 @@ async function toService(scene: DemoLab, family: Family): Promise<Verdict> {
   });
   const ends = await Promise.all(paths.map((path) => endOf(scene, node, path, family)));
   const wrong = ends.filter(({ bridge, difference }) => bridge.what !== 'pod' || difference);
-  const detail = ends.map(({ bridge }) => `${bridge.what} ${bridge.to}`).join(', ');
+  const detail = ends.map(endText).join(', ');
   return { ok: ends.length > 0 && wrong.length === 0, detail };
 }
 
@@ -83,9 +83,14 @@ async function fault(scene: DemoLab, family: Family, signal: AbortSignal): Promi
   }
   const repaired = await eventually(async () => {
     const [path] = await trace(scene, node, question);
-    return { ok: path?.bridge.what === 'pod' && path.difference === undefined, detail: `${path?.bridge.what} ${path?.bridge.to}` };
+    return { ok: path?.bridge.what === 'pod' && path.difference === undefined, detail: path === undefined ? 'no path' : endText(path) };
   });
   return { ok: named === 'route' && repaired.ok, detail: `deleted flow named in table ${named ?? 'none'}, then ${repaired.detail}` };
+}
+
+/** The name of a pod says that it is one. */
+function endText({ bridge: { what, to } }: TracedPath): string {
+  return what === 'pod' ? to : `${what} ${to}`;
 }
 
 /** Follows a path to the next nodes. */
