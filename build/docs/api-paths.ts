@@ -61,8 +61,12 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'logs denied packets of all pods, a namespace or a pod; without `seconds` ends all such requests',
   },
   'POST /v1/policy/would-deny': { parameters: ['seconds'], does: 'pairs that policies deny, or would deny, in this time; changes nothing' },
+  'POST /v1/connect': {
+    parameters: ['from', 'to', 'port', 'family'],
+    does: 'opens a TCP connection, or sends an echo, from a socket of a pod, and returns the outcome',
+  },
   'POST /v1/probe': {
-    parameters: ['from', 'to', 'port', 'family', 'source-port'],
+    parameters: ['from', 'to', 'port', 'family', 'source-port', 'size'],
     does: 'sends a probe in the name of a pod, which ends at the agent, and returns its end on this node',
   },
   'POST /v1/check': { parameters: ['peer', 'peers', 'seconds'], does: 'findings of a check with test packets; changes nothing' },

@@ -115,6 +115,8 @@ export interface SentProbe {
   readonly number: number;
   /** The packet as it was sent. */
   readonly packet: TracedPacket;
+  /** Size of the IP packet, if it was to be as large as those of pods. */
+  readonly bytes?: number;
   /** End on this node; null if it did not end at a known place within the time limit. */
   readonly end: ProbeEnd | null;
   /** Remarks, as sentences. */
@@ -131,6 +133,23 @@ export interface NodeProbes {
 export interface SeenProbe {
   readonly node: string;
   readonly end: ProbeEnd | null;
+}
+
+/** Connection that the agent opened from a socket of a pod. */
+export interface PodAttempt {
+  readonly family: 'ipv4' | 'ipv6';
+  readonly from: string;
+  readonly to: string;
+  /** Absent for an echo. */
+  readonly port?: number;
+  /** `answered`: an echo. `prohibited`: an ICMP error reports that it is denied, or that the receiver is not reachable. */
+  readonly outcome: 'connected' | 'answered' | 'refused' | 'timed out' | 'no route' | 'prohibited';
+  readonly milliseconds: number;
+}
+
+export interface NodeAttempts {
+  readonly node: string;
+  readonly attempts: readonly PodAttempt[];
 }
 
 /** Number of packets that ended at one place of the bridge, for one reason. */

@@ -15,6 +15,8 @@ export interface ProbePacket {
   readonly sourcePort: number;
   /** Ignored for ICMP. */
   readonly port: number;
+  /** Size of the IP packet, filled with zeros; absent: the headers alone. Not for SCTP. */
+  readonly bytes?: number;
 }
 
 const etherTypes = { ipv4: 0x0800, ipv6: 0x86dd } as const;
@@ -30,10 +32,12 @@ const SCTP_BYTES = 12;
  */
 export function probeFrame(packet: ProbePacket): Uint8Array {
   const { source, nextHop, from, to, protocol, sourcePort } = packet;
-  if (protocol === 'icmp') return echoRequest({ from, to, source, nextHop }, sourcePort, new Uint8Array(0));
   const { family } = from;
+  const fill = new Uint8Array(fillBytes(packet));
+  if (protocol === 'icmp') return echoRequest({ from, to, source, nextHop }, sourcePort, fill);
   const ends = { family, source: ipToBytes(from), destination: ipToBytes(to) };
-  const segment = { tcp: syn, udp: datagram, sctp: sctpInit }[protocol](packet);
+  const segment = Buffer.concat([{ tcp: syn, udp: datagram, sctp: sctpInit }[protocol](packet), fill]);
+  if (protocol === 'udp') segment.writeUInt16BE(segment.length, 4);
   if (protocol !== 'sctp') {
     const sum = internetChecksum(pseudoHeader(ends, ipProtocol[protocol], segment.length), segment);
     // Zero means "no checksum" in UDP.
@@ -42,6 +46,14 @@ export function probeFrame(packet: ProbePacket): Uint8Array {
   const etherType = Buffer.alloc(2);
   etherType.writeUInt16BE(etherTypes[family]);
   return Buffer.concat([macToBytes(nextHop), macToBytes(source), etherType, ipPacket(ends, ipProtocol[protocol], segment)]);
+}
+
+const headerBytes = { ipv4: 20, ipv6: 40 } as const;
+const transportBytes = { tcp: TCP_BYTES, udp: UDP_BYTES, icmp: 8 } as const;
+
+function fillBytes({ bytes, from, protocol }: ProbePacket): number {
+  if (bytes === undefined || protocol === 'sctp') return 0;
+  return Math.max(0, bytes - headerBytes[from.family] - transportBytes[protocol]);
 }
 
 function ports({ sourcePort, port }: ProbePacket, bytes: number): Buffer {
@@ -61,9 +73,7 @@ function syn(packet: ProbePacket): Buffer {
 }
 
 function datagram(packet: ProbePacket): Buffer {
-  const segment = ports(packet, UDP_BYTES);
-  segment.writeUInt16BE(UDP_BYTES, 4);
-  return segment;
+  return ports(packet, UDP_BYTES);
 }
 
 /** Chunk INIT: tag 1, window 64 KiB, one stream each way, sequence number 1. */

@@ -4,6 +4,7 @@ import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
+import { attemptedNode } from '../trace/connect-node.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type ProbePort, probedNode, seenProbe } from '../trace/probe-node.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
@@ -168,6 +169,7 @@ export function operatorActions({ agent, health, control }: Pick<RouteSources, '
     '/v1/policy/log': (query) => setDeniedLog(agent, query),
     '/v1/policy/would-deny': (query, signal) => wouldDeny(agent, query, signal),
     '/v1/probe': async (query) => json(await probedNode(agent, query)),
+    '/v1/connect': async (query, signal) => json(await attemptedNode(agent, query, signal)),
     '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
     ...repairActions(agent),
     ...suspensionActions(agent),

@@ -36,6 +36,7 @@ const tokens = new TokenBucket({ perSecond: 5, burst: 10 });
 /**
  * Sends a probe from a pod of this node, one for each family of both ends, and waits for its end on this node.
  *
+ * @param query that of a trace, and `size=full` for packets as large as pods send them
  * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` beyond five a second
  */
 export async function probedNode(port: ProbePort, query: URLSearchParams): Promise<NodeProbes> {
@@ -49,11 +50,15 @@ export async function probedNode(port: ProbePort, query: URLSearchParams): Promi
     throw new SeineError('INVALID_INPUT', `from: ${JSON.stringify(from.name)} is not a pod of this node: a probe is sent by a pod`);
   if (question.protocol === 'sctp' && environment.blindToSctp)
     throw new SeineError('INVALID_INPUT', 'port: SCTP has no probes where connection tracking does not know its ports');
+  const size = query.get('size') ?? 'small';
+  if (size !== 'small' && size !== 'full')
+    throw new SeineError('INVALID_INPUT', `size: ${JSON.stringify(size.slice(0, 40))} is neither small nor full`);
+  const bytes = size === 'full' ? environment.gateway.mtu : undefined;
   const node = await naming(port, environment);
   const probes: SentProbe[] = [];
   for (const family of question.families) {
     if (!tokens.take()) throw new SeineError('UNAVAILABLE', 'more than five probes a second; repeat the command');
-    probes.push(await probed(port, node, question, family, from.pod.ofPort));
+    probes.push(await probed(port, node, { question, family, ofPort: from.pod.ofPort, ...(bytes !== undefined && { bytes }) }));
   }
   return { node: port.config.nodeName, probes };
 }
@@ -86,10 +91,18 @@ async function naming(port: ProbePort, environment: NodeEnvironment): Promise<Na
   return { names: hopNames(port, environment, ipam.leases(), ownerOf), environment, onward: kernelPaths(peers) };
 }
 
-async function probed(port: ProbePort, node: Naming, question: TraceQuestion, family: Family, ofPort: number): Promise<SentProbe> {
+interface AskedProbe {
+  readonly question: TraceQuestion;
+  readonly family: Family;
+  readonly ofPort: number;
+  readonly bytes?: number;
+}
+
+async function probed(port: ProbePort, node: Naming, { question, family, ofPort, bytes }: AskedProbe): Promise<SentProbe> {
   const startedMs = performance.now();
-  const first = probePacket(port, node.environment, question, family);
-  if (!first) return unsent(question, family);
+  const small = probePacket(port, node.environment, question, family);
+  if (!small) return unsent(question, family);
+  const first = { ...small, ...(bytes !== undefined && { bytes }) };
   const { packet, number, sighting } = await sentOnce(port, first, ofPort);
   const notes = [
     ...(packet === first
@@ -103,7 +116,15 @@ async function probed(port: ProbePort, node: Naming, question: TraceQuestion, fa
       : []),
   ];
   const milliseconds = Math.round(performance.now() - startedMs);
-  return { family, number, packet: packetView(packet), end: sighting ? endOf(node, sighting) : null, notes, milliseconds };
+  return {
+    family,
+    number,
+    packet: packetView(packet),
+    ...(bytes !== undefined && { bytes }),
+    end: sighting ? endOf(node, sighting) : null,
+    notes,
+    milliseconds,
+  };
 }
 
 /** The sender would ask for the Ethernet address of the receiver first. */

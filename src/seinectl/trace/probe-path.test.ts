@@ -31,16 +31,19 @@ function traceOf(bridge: TraceVerdict): WholeTrace {
 }
 
 /** Agents whose probe ends here, and there. @param there `failure` to give no answer */
-function agents(here: ProbeEnd | null, there: ProbeEnd | null | 'failure' = null, notes: readonly string[] = []) {
+function agents(here: ProbeEnd | null, there: ProbeEnd | null | 'failure' = null, notes: readonly string[] = [], isNarrow = false) {
   const asked: string[] = [];
   const probe: SentProbe = { family: 'ipv4', number: 7, packet, end: here, notes, milliseconds: 3 };
   const fake: ProbeAgents = {
-    send: (node) => {
-      asked.push(`send ${node}`);
+    connect: () => Promise.resolve({ failure: 'not asked' }),
+    send: (node, { size }) => {
+      asked.push(`send ${node}${size === undefined ? '' : ` ${size}`}`);
+      if (size === 'full' && isNarrow) return Promise.resolve({ answer: { node, probes: [{ ...probe, number: 8 }] } });
       return Promise.resolve({ answer: { node, probes: [probe] } });
     },
     seen: (node, number, peer) => {
       asked.push(`seen ${node} ${number} ${peer}`);
+      if (number === 8) return Promise.resolve({ answer: { node, end: null } });
       return Promise.resolve(there === 'failure' ? { failure: 'no agent answers' } : { answer: { node, end: there } });
     },
   };
@@ -57,11 +60,19 @@ async function probed(bridge: TraceVerdict, ...ends: Parameters<typeof agents>) 
 describe('a probe', () => {
   it('is followed to the next node, and agrees with the flows', async () => {
     const { asked, lines, code } = await probed('allowed', toNode2, toPod);
-    expect(asked).toEqual(['send node-1', 'seen node-2 7 node-1']);
+    expect(asked).toEqual(['send node-1', 'seen node-2 7 node-1', 'send node-1 full', 'seen node-2 7 node-1']);
     expect(lines).toBe(
       '  packet allowed (node-1: left through the tunnel to node-2; node-2: reached the output to pod shop/db-0), by a probe from port 20007 that was not delivered',
     );
     expect(code).toBe(traceExitCodes.allowed);
+  });
+
+  it('that arrives only if it is small names the MTU', async () => {
+    const { lines, code } = await probed('allowed', toNode2, toPod, [], true);
+    expect(lines).toContain(
+      'packets as large as pods send them do not: the MTU of the network is too small; `seinectl check --peer node-2` on node-1',
+    );
+    expect(code).toBe(traceExitCodes.disagree);
   });
 
   it('that is denied where the flows deny agrees too', async () => {
@@ -71,7 +82,7 @@ describe('a probe', () => {
 
   it('that is dropped against the flows has another exit code, and remedies', async () => {
     const { lines, code } = await probed('allowed', byPolicy);
-    expect(lines).toContain('The data path does not do what its flows say');
+    expect(lines).toContain('the data path does not do so');
     expect(code).toBe(traceExitCodes.disagree);
   });
 

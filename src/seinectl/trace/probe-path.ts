@@ -1,4 +1,4 @@
-import type { NodeProbes, ProbeEnd, SeenProbe, SentProbe } from '../../api/trace.ts';
+import type { NodeAttempts, NodeProbes, PodAttempt, ProbeEnd, SeenProbe, SentProbe } from '../../api/trace.ts';
 import type { NodeQuestion, ProbeResult, WholePath, WholeTrace } from './whole-trace.ts';
 
 /** Reaches the agents that send and see probes. */
@@ -6,6 +6,8 @@ export interface ProbeAgents {
   readonly send: (node: string, question: NodeQuestion) => Promise<Answer<NodeProbes>>;
   /** Waits for a probe on the next node. @param peer node that it comes from */
   readonly seen: (node: string, number: number, peer: string) => Promise<Answer<SeenProbe>>;
+  /** Opens a connection from the sender. */
+  readonly connect: (node: string, question: NodeQuestion) => Promise<Answer<NodeAttempts>>;
 }
 
 type Answer<T> = { readonly answer: T } | { readonly failure: string };
@@ -29,9 +31,21 @@ export async function withProbes(
     const asked = { ...question, family: trace.family };
     let probe = await probeOnce(trace, asked, agents);
     for (let attempt = 1; attempt < ATTEMPTS && probe.verdict === 'lost'; attempt++) probe = await probeOnce(trace, asked, agents);
-    probed.push({ ...trace, probe });
+    const isOverTunnel = probe.verdict === 'allowed' && probe.ends.length > 1;
+    probed.push({ ...trace, probe: isOverTunnel ? await withFullSize(trace, asked, agents, probe) : probe });
   }
   return probed;
+}
+
+/** Sends a probe as large as packets of pods may be: a network with a smaller MTU passes small ones only. */
+async function withFullSize(trace: WholeTrace, question: NodeQuestion, agents: ProbeAgents, small: ProbeResult): Promise<ProbeResult> {
+  let full = await probeOnce(trace, { ...question, size: 'full' }, agents);
+  for (let attempt = 1; attempt < ATTEMPTS && full.verdict === 'lost'; attempt++)
+    full = await probeOnce(trace, { ...question, size: 'full' }, agents);
+  if (full.verdict !== 'lost') return small;
+  const [first, second] = small.ends;
+  const reason = `small packets arrive on ${second?.node}, and packets as large as pods send them do not: the MTU of the network is too small; \`seinectl check --peer ${second?.node}\` on ${first?.node} prints the value for defaultMTU`;
+  return { ...full, reason };
 }
 
 async function probeOnce(trace: WholeTrace, question: NodeQuestion, agents: ProbeAgents): Promise<ProbeResult> {
@@ -73,8 +87,36 @@ async function follow(node: string, { packet, end, notes, number }: SentProbe, a
   return { ...known, verdict: arrived.what === 'dropped' ? 'denied' : 'allowed', ends };
 }
 
+/** Opens a connection from the sender of each trace. @returns the traces with the outcomes */
+export async function withConnections(
+  traces: readonly WholeTrace[],
+  question: NodeQuestion,
+  agents: Pick<ProbeAgents, 'connect'>,
+): Promise<readonly WholeTrace[]> {
+  const connected: WholeTrace[] = [];
+  for (const trace of traces) {
+    const reply = await agents.connect(trace.node, { ...question, family: trace.family });
+    const connect = 'failure' in reply ? reply.failure : (reply.answer.attempts[0] ?? `${trace.node} made no attempt`);
+    connected.push({ ...trace, connect });
+  }
+  return connected;
+}
+
+/** Outcomes that show that packets pass in both directions: the receiver, or something in its place, answered. */
+const answered: ReadonlySet<PodAttempt['outcome']> = new Set(['connected', 'answered', 'refused']);
+
+/** Reports whether no answer came although the flows let the packet pass. A denial may be answered, so the reverse is no difference. */
+function differsFromConnection({ connect, paths }: WholeTrace): boolean {
+  if (connect === undefined || typeof connect === 'string' || paths[0]?.bridge !== 'allowed') return false;
+  return !answered.has(connect.outcome);
+}
+
 /** Reports whether the data path did not do what the flows say. */
-export function differsFromPacket({ probe, paths }: WholeTrace): boolean {
+export function differsFromPacket(trace: WholeTrace): boolean {
+  return differsFromProbe(trace) || differsFromConnection(trace);
+}
+
+function differsFromProbe({ probe, paths }: WholeTrace): boolean {
   const path = pathOfProbe(probe, paths);
   if (!probe || !path || probe.verdict === 'unknown' || path.bridge === 'unknown') return false;
   return probe.verdict !== path.bridge;
@@ -89,7 +131,20 @@ function pathOfProbe(probe: ProbeResult | undefined, paths: readonly WholePath[]
 
 /** Lines about a probe, not escaped yet. */
 export function probeLines(trace: WholeTrace): string[] {
-  const { probe } = trace;
+  const lines = [...linesOfProbe(trace), ...linesOfConnection(trace)];
+  return differsFromPacket(trace) ? [...lines, ...difference] : lines;
+}
+
+function linesOfConnection({ connect }: WholeTrace): string[] {
+  if (connect === undefined) return [];
+  if (typeof connect === 'string') return [`  connection unknown: ${connect}`];
+  const { outcome, from, to, port, milliseconds } = connect;
+  return [
+    `  connection ${outcome} after ${milliseconds} ms, from a socket of the pod: ${from} -> ${to}${port === undefined ? '' : ` port ${port}`}`,
+  ];
+}
+
+function linesOfProbe({ probe }: WholeTrace): string[] {
   if (!probe) return [];
   const { verdict, ends, reason, notes, packet } = probe;
   const ports = packet.sourcePort === undefined ? '' : ` from port ${packet.sourcePort}`;
@@ -98,12 +153,12 @@ export function probeLines(trace: WholeTrace): string[] {
   return [
     `  packet ${verdict}${text === '' ? '' : ` (${text})`}, by a probe${ports} that was not delivered`,
     ...notes.map((note) => `    ${note}`),
-    ...(differsFromPacket(trace) ? difference : []),
   ];
 }
 
 const difference = [
-  '  The data path does not do what its flows say. Causes, with what to do:',
+  '  The flows let the packet pass, or drop it, and the data path does not do so. Causes, with what to do:',
+  '    nothing listens, or the application does not answer: look at the receiver; a probe that is allowed shows this',
   '    packets lost between the nodes: `seinectl check --peer NODE` on both nodes tests tunnel, firewall and MTU',
   '    another program filters packets: `seinectl check` names it as firewall.pods',
   '    a cached decision that is out of date: `ovs-appctl revalidator/purge` on the node; the agent does this by itself for OVS before 3.5',

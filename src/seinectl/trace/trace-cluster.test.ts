@@ -119,6 +119,8 @@ it('reports a packet that may not leave without encryption', async () => {
 it('reports that the objects deny what the nodes let pass', async () => {
   const { code, out } = await trace(both, [denyAll]);
   expect(out).toContain('meaning denied (ingress: no rule allows it: shop/deny-all)');
+  expect(out).toContain('The objects in the API server specify something else');
+  expect(out).toContain('`seinectl status` on node-1 shows the age of its copies');
   expect(code).toBe(4);
 });
 

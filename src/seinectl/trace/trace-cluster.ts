@@ -1,4 +1,4 @@
-import type { NodeProbes, NodeTrace, SeenProbe } from '../../api/trace.ts';
+import type { NodeAttempts, NodeProbes, NodeTrace, SeenProbe } from '../../api/trace.ts';
 import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
@@ -11,7 +11,7 @@ import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
 import { askAgents, type RelayRequest } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { type ProbeAgents, withProbes } from './probe-path.ts';
+import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholePath, type WholeTrace } from './whole-trace.ts';
 
@@ -53,7 +53,9 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
       const first = await ask(firstNode(objects, pods, question), question);
       if ('failure' in first) throw unanswered(first.failure);
       const followed = await followTrace(first.answer, ask);
-      const traces = flags.probe ? await withProbes(followed, question, probesOf(exec, pods, signal)) : followed;
+      const agents = probesOf(exec, pods, signal);
+      const probed = flags.probe ? await withProbes(followed, question, agents) : followed;
+      const traces = flags.connect ? await withConnections(probed, question, agents) : probed;
       return { traces, meanings: traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path))) };
     };
     const { traces, meanings } = await unlessPassing(read, (each) => exitCodeOf(each.traces, each.meanings));
@@ -133,6 +135,12 @@ function probesOf(exec: PodExec, agents: readonly AgentPod[], signal: AbortSigna
       ),
     seen: (node, number, peer) =>
       ask<SeenProbe>(node, { path: `/v1/probe?${new URLSearchParams({ number: String(number), peer })}` }, (answer) => 'end' in answer),
+    connect: (node, question) =>
+      ask<NodeAttempts>(
+        node,
+        { path: `/v1/connect?${new URLSearchParams({ ...question })}`, method: 'POST' },
+        (answer) => 'attempts' in answer && Array.isArray(answer.attempts),
+      ),
   };
 }
 

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { NodeProbes, NodeTrace } from '../../api/trace.ts';
+import type { NodeAttempts, NodeProbes, NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { outputOption, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
-import { type ProbeAgents, withProbes } from './probe-path.ts';
+import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
@@ -42,7 +42,7 @@ Exit codes:
 const probeHelp = `
 With --probe, the agent sends one packet in the name of the sender. It takes the path of the sender's packets through the data path of both
 nodes, and ends at the agent in place of the receiver: no pod notices it. Its first pass is decided by the flows, later ones by the data path.
-FROM has to be a pod. Where packets leave to another node without a tunnel, the probe ends at the first node.`;
+With --connect, the agent opens a real connection from the sender's network namespace, and closes it. FROM has to be a pod. Where packets leave to another node without a tunnel, the probe ends at the first node.`;
 
 /** Adds `seinectl trace`. */
 export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
@@ -56,6 +56,7 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .option('--source-port <number>', 'port of the sender; default: 40000', portNumber)
     .option('--established', 'trace a later packet of the connection instead of the first one')
     .option('--probe', 'also send a packet through the data path, which ends at the agent in place of the receiver')
+    .option('--connect', 'also open a TCP connection, or send an echo, from a socket of the sender; the receiver notices it')
     .addOption(new Option('--raw').hideHelp())
     .option('--node', 'only the part of this node, from its agent')
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
@@ -90,26 +91,34 @@ function questionOf(from: string, to: string, port: string | undefined, flags: T
 }
 
 /** Traces with the agent of this node alone. @returns the exit code */
-async function traceHere(agent: AgentClient, question: NodeQuestion, { output, probe }: TraceFlags, terminal: Terminal): Promise<number> {
+async function traceHere(
+  agent: AgentClient,
+  question: NodeQuestion,
+  { output, probe, connect }: TraceFlags,
+  terminal: Terminal,
+): Promise<number> {
   const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ failure: restOf(node, rest) });
   const read = async () => {
     const traces = await followTrace(await askAgent(agent, question), elsewhere);
-    return probe ? await withProbes(traces, question, probesHere(agent)) : traces;
+    const probed = probe ? await withProbes(traces, question, probesHere(agent)) : traces;
+    return connect ? await withConnections(probed, question, probesHere(agent)) : probed;
   };
   return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], output, terminal);
 }
 
 /** Another node is not asked from this one. */
 function probesHere(agent: AgentClient): ProbeAgents {
+  const post = async <T>(path: string, question: NodeQuestion) => {
+    try {
+      return { answer: (await agent.json(`${path}?${new URLSearchParams({ ...question })}`, 'POST')) as T };
+    } catch (thrown) {
+      return { failure: SeineError.from(thrown, path).rawMessage };
+    }
+  };
   return {
-    send: async (_, question) => {
-      try {
-        return { answer: (await agent.json(`/v1/probe?${new URLSearchParams({ ...question })}`, 'POST')) as NodeProbes };
-      } catch (thrown) {
-        return { failure: SeineError.from(thrown, 'probe').rawMessage };
-      }
-    },
+    send: async (_, question) => await post<NodeProbes>('/v1/probe', question),
     seen: () => Promise.resolve({ failure: 'run this command on a host with a kubeconfig' }),
+    connect: async (_, question) => await post<NodeAttempts>('/v1/connect', question),
   };
 }
 

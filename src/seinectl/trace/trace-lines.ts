@@ -29,6 +29,7 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
       ...(path.missing ? [`  The part of ${path.missing.node} is unknown: ${path.missing.reason}`] : []),
       ...(at === 0 && trace.moreEndpoints > 0 ? [`  ${trace.moreEndpoints} more endpoints were not traced`] : []),
       `  ${verdictsText(path, meanings[at])}`,
+      ...meaningLines(path, meanings[at], trace.node),
     ];
   });
   return [...paths, ...probeLines(trace)];
@@ -108,6 +109,15 @@ function differenceLines({ difference, node }: WholePath['segments'][number]): s
     `    present  ${bridge ?? 'no flow'}`,
     '    Another program changed flows, OVS refused one, or a change is in progress. The agent repairs it unless repair is paused:',
     `    \`seinectl diff\` and \`seinectl status\` on ${node}.`,
+  ];
+}
+
+/** Lines about objects that specify something else than the flows do. */
+function meaningLines({ bridge, desired }: WholePath, meaning: PathMeaning | undefined, node: string): string[] {
+  if (!meaning || meaning.verdict === 'unknown' || bridge === 'unknown' || meaning.verdict === bridge || desired !== bridge) return [];
+  return [
+    `  The objects in the API server specify something else: an agent of the path has not received one of them yet, or could not read it.`,
+    `    \`seinectl status\` on ${node} shows the age of its copies; \`seinectl get nodes\`, \`get services\` and \`policy pod\` show what is not served as specified.`,
   ];
 }
 

@@ -12,6 +12,7 @@ export interface TraceFlags {
   readonly established?: true;
   readonly node?: true;
   readonly probe?: true;
+  readonly connect?: true;
   /** Prints the answer of this node's agent, for `seinectl` on another host. */
   readonly raw?: true;
   readonly kubeconfig?: string;

@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, ProbeEnd, TracedPacket, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, NodeTrace, PodAttempt, ProbeEnd, TracedPacket, TracePath } from '../../api/trace.ts';
 
 /** Question for one node, as the query of `/v1/trace`. */
 export interface NodeQuestion {
@@ -9,6 +9,8 @@ export interface NodeQuestion {
   readonly family?: string;
   readonly 'source-port'?: string;
   readonly established?: 'true';
+  /** Size of a probe. */
+  readonly size?: 'full';
 }
 
 /** Answer of a node, or the reason why there is none. */
@@ -55,6 +57,8 @@ export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' |
   readonly paths: readonly WholePath[];
   /** With `--probe`. */
   readonly probe?: ProbeResult;
+  /** With `--connect`; a text is the reason why there is no result. */
+  readonly connect?: PodAttempt | string;
 }
 
 /** Nodes that a packet may pass; more are a loop. */
