@@ -6,7 +6,7 @@ import { bind, connect, getSocketOption, littleEndian, type OwnedFd, socket, Wat
 import { internetAddress, SO_ERROR, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET } from './socket-address.ts';
 
 /** Outcome of an attempt to open a connection. `prohibited`: an ICMP error reports that a firewall or policy denies it. */
-export type ConnectOutcome = 'connected' | 'refused' | 'timed out' | 'no route' | 'prohibited';
+type ConnectOutcome = 'connected' | 'refused' | 'timed out' | 'no route' | 'prohibited';
 
 /** Numbers of errors on every supported architecture. Source: asm-generic/errno.h; connect(2), ip(7). */
 const outcomes: Readonly<Record<number, ConnectOutcome>> = {
