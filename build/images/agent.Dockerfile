@@ -31,7 +31,8 @@ COPY lab lab
 RUN node build/bundle.mjs && node build/build-shim.mjs --arch "${TARGETARCH}" && node build/images/collect.mjs /out --arch "${TARGETARCH}" --packages /target \
  && dpkg-query -W -f 'pkg:deb/debian/${Package}@${Version}?arch=${Architecture}\n' > /out/usr/share/seine/built-with
 
-FROM ${BASE}
+# By name: after a stage for the host, podman 4.3 looks for a base of the host's architecture.
+FROM --platform=${TARGETPLATFORM} ${BASE}
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libnftables1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/ldconfig/aux-cache \
