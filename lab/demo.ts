@@ -8,7 +8,9 @@ import { changeChecks } from './demo/change-checks.ts';
 import { clusterPolicyChecks } from './demo/cluster-policy-checks.ts';
 import { connectivityChecks } from './demo/connectivity-checks.ts';
 import { encryptionChecks, untilEncrypted } from './demo/encryption-checks.ts';
+import { flowLogChecks } from './demo/flow-log-checks.ts';
 import { guardedManifests, guardedNamespace, newPod, putClusterPolicy, removeClusterPolicy, setClientsMayAsk } from './demo/guarded.ts';
+import { setLive } from './demo/live-settings.ts';
 import { nodeChecks } from './demo/node-checks.ts';
 import { peerModeChecks } from './demo/peer-mode-checks.ts';
 import { policyChecks } from './demo/policy-checks.ts';
@@ -121,6 +123,7 @@ function checksOf(scene: Scene): DemoCheck[] {
     ...families.flatMap((family) => policyChecks(scene, family)),
     ...(scene.plan.clusterPolicies === true ? families.flatMap((family) => clusterPolicyChecks(scene, family)) : []),
     ...traceChecks(scene, families),
+    ...flowLogChecks(scene, families),
     ...nodeChecks(scene),
   ];
 }
@@ -168,6 +171,7 @@ async function look(api: KubeApi, plan: LabPlan, pings: number | undefined, sign
     setClientsMayAsk: (may) => setClientsMayAsk(api, may, signal),
     putClusterPolicy: (policy) => putClusterPolicy(api, policy, signal),
     removeClusterPolicy: (name) => removeClusterPolicy(api, name, signal),
+    setLive: (data) => setLive(api, data, signal),
     addGuarded: (name, until) => addGuarded(api, plan, name, until),
     removeGuarded: async (name, until) =>
       void (await api.send({ method: 'DELETE', path: `/api/v1/namespaces/${guardedNamespace}/pods/${name}` }, until)),

@@ -111,6 +111,16 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { 'megaflows {{instance}}': value('datapath_megaflows'), 'masks {{instance}}': value('datapath_masks') },
     },
     {
+      title: 'Recorded connections',
+      about: 'Flow log, where it is on.',
+      queries: { '{{event}} {{verdict}}': rate('flows_total', 'event, verdict') },
+    },
+    {
+      title: 'Connections without a record',
+      about: 'Beyond the rates of the flow log, or not passed on by Open vSwitch.',
+      queries: { '{{instance}} {{cause}}': rate('flows_lost_total', 'instance, cause') },
+    },
+    {
       title: 'Tunnel packets from unknown peers',
       about: 'From addresses that are no node. They are dropped.',
       queries: { '{{instance}} from {{address}}': value('unknown_tunnel_peer_packets') },

@@ -24,6 +24,7 @@ export const verbs = {
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:fuzz:guided': { needs: ['npm'], run: ['test/fuzz/guided.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
+  'test:flows': { needs: ['machine', 'npm', 'products'], run: ['build/test-flows.mjs'] },
   'test:hostile': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/hostile/main.ts'] },
   'test:images': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/test.mjs', '--project', 'images'] },
   'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },

@@ -33,6 +33,8 @@ export interface Scene extends DemoLab {
   /** Creates a ClusterNetworkPolicy. */
   readonly putClusterPolicy: (policy: object) => Promise<void>;
   readonly removeClusterPolicy: (name: string) => Promise<void>;
+  /** Sets keys of the ConfigMap `seine-live`; null removes one. */
+  readonly setLive: (data: Readonly<Record<string, string | null>>) => Promise<void>;
   /** Starts another pod for which no traffic is allowed. */
   readonly addGuarded: (name: string, signal: AbortSignal) => Promise<PodStatusLine>;
   readonly removeGuarded: (name: string, signal: AbortSignal) => Promise<void>;

@@ -1,14 +1,11 @@
-import { request } from 'node:http';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Family } from '../../src/base/net/ip.ts';
 import { run } from '../machine/process.ts';
-import { nodePaths } from '../plan/names.ts';
+import { askAgent } from './ask-agent.ts';
 import { guardedNamespace, guardedPod } from './guarded.ts';
 import { type DemoCheck, type DemoLab, demoPod, eventually, ofFamily, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
-const answerMs = 20_000;
-const answerBytesMax = 16 * 1024 * 1024;
 /** Time for which the agent leaves the deleted flow alone, should the check not end it (s). */
 const pauseSeconds = 120;
 
@@ -73,13 +70,13 @@ async function fault(scene: DemoLab, family: Family, signal: AbortSignal): Promi
   const rundir = scene.status.nodes.find(({ name }) => name === node)?.rundir;
   if (rundir === undefined) throw new SeineError('INVARIANT', `${node} is no node`);
   const match = `table=route,${family === 'ipv4' ? 'ip,nw_dst' : 'ipv6,ipv6_dst'}=${ofFamily(web.ips, family)}`;
-  await ask(scene, node, `/v1/pause?seconds=${pauseSeconds}`, 'POST');
+  await askAgent(scene, node, `/v1/pause?seconds=${pauseSeconds}`, 'POST');
   let named: string | undefined;
   try {
     await run('ovs-ofctl', ['-O', 'OpenFlow15', '--names', 'del-flows', 'br-int', match], { env: { OVS_RUNDIR: rundir } }, signal);
     named = (await trace(scene, node, question))[0]?.difference?.table;
   } finally {
-    await ask(scene, node, '/v1/resume', 'POST');
+    await askAgent(scene, node, '/v1/resume', 'POST');
   }
   const repaired = await eventually(async () => {
     const [path] = await trace(scene, node, question);
@@ -111,25 +108,6 @@ function nextOf({ bridge: { what, to, onward } }: TracedPath): { readonly way: '
 }
 
 async function trace(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<readonly TracedPath[]> {
-  const { traces } = JSON.parse(await ask(scene, node, `/v1/trace?${new URLSearchParams(question)}`)) as Traced;
+  const { traces } = JSON.parse(await askAgent(scene, node, `/v1/trace?${new URLSearchParams(question)}`)) as Traced;
   return traces.flatMap(({ paths }) => paths);
-}
-
-/** Asks the agent of a node. @throws SeineError `REFUSED` with its message for any answer but success */
-function ask({ plan }: DemoLab, node: string, path: string, method: 'GET' | 'POST' = 'GET'): Promise<string> {
-  const { apiSocket } = nodePaths(plan.dir, node);
-  return new Promise((resolve, reject) => {
-    const sent = request({ socketPath: apiSocket, path, method, signal: AbortSignal.timeout(answerMs), agent: false }, (response) => {
-      let body = '';
-      response.setEncoding('utf8');
-      response.on('data', (text: string) => {
-        body += text;
-        if (body.length > answerBytesMax) response.destroy(new SeineError('PROTOCOL', 'the response is too long'));
-      });
-      response.once('error', reject);
-      response.once('end', () => (response.statusCode === 200 ? resolve(body) : reject(new SeineError('REFUSED', body.trim()))));
-    });
-    sent.once('error', reject);
-    sent.end();
-  });
 }

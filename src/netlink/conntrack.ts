@@ -1,9 +1,11 @@
 import type { Family, Ip } from '../base/net/ip.ts';
 import { ipToBytes } from '../base/net/ip.ts';
 import type { Attributes } from './attributes.ts';
+import { EventSocket, receiveQueueBytes } from './event-socket.ts';
 import { familyNumber, ipIn } from './kernel-values.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
-import type { NetlinkSocket } from './socket.ts';
+import type { NetworkNamespace } from './namespace.ts';
+import { NetlinkSocket } from './socket.ts';
 
 /** One direction of a connection. */
 interface ConnectionTuple {
@@ -91,10 +93,41 @@ export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, o
   });
 }
 
+/** Counters and times of a connection that has ended, as far as the kernel kept them. */
+export interface EndedConnection extends TrackedConnection {
+  /** Absent if accounting was off when it was opened. */
+  readonly packets?: { readonly out: number; readonly in: number };
+  readonly bytes?: { readonly out: number; readonly in: number };
+  /** Unix time (ms) of its begin, and of its removal from the table; absent if timestamps were off. */
+  readonly startedMs?: number;
+  readonly removedMs?: number;
+}
+
+/** Decodes an `IPCTNL_MSG_CT_DELETE` event; undefined for other messages and protocols without ports. @throws SeineError `PROTOCOL` */
+function decodeEnded(message: NetlinkMessage): EndedConnection | undefined {
+  if (message.type !== CT_DELETE) return undefined;
+  const { head, attributes } = splitPayload(message.payload, 4, 'connection');
+  const connection = connectionIn(head, attributes);
+  if (!connection) return undefined;
+  const [out, back] = [countersIn(attributes.nested(CTA_COUNTERS_ORIG)), countersIn(attributes.nested(CTA_COUNTERS_REPLY))];
+  const times = attributes.nested(CTA_TIMESTAMP);
+  const [startedNs, stoppedNs] = [times && bigEndian64(times, CTA_TIMESTAMP_START), times && bigEndian64(times, CTA_TIMESTAMP_STOP)];
+  return {
+    ...connection,
+    ...(out && back && { packets: { out: out.packets, in: back.packets }, bytes: { out: out.bytes, in: back.bytes } }),
+    ...(startedNs !== undefined && { startedMs: startedNs / NANOSECONDS_PER_MS }),
+    ...(stoppedNs !== undefined && { removedMs: stoppedNs / NANOSECONDS_PER_MS }),
+  };
+}
+
 /** Decodes an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
 function decodeConnection(message: NetlinkMessage): TrackedConnection | undefined {
   if (message.type !== CT_NEW) return undefined;
   const { head, attributes } = splitPayload(message.payload, 4, 'connection');
+  return connectionIn(head, attributes);
+}
+
+function connectionIn(head: DataView, attributes: Attributes): TrackedConnection | undefined {
   const family = head.getUint8(0) === familyNumber.ipv4 ? 'ipv4' : head.getUint8(0) === familyNumber.ipv6 ? 'ipv6' : undefined;
   const [from, back] = [attributes.nested(CTA_TUPLE_ORIG), attributes.nested(CTA_TUPLE_REPLY)];
   if (family === undefined || !from || !back) return undefined;
@@ -125,6 +158,14 @@ const CTA_PROTOINFO = 4;
 const CTA_MARK = 8;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
+const CTA_COUNTERS_ORIG = 9;
+const CTA_COUNTERS_REPLY = 10;
+const CTA_COUNTERS_PACKETS = 1;
+const CTA_COUNTERS_BYTES = 2;
+const CTA_TIMESTAMP = 20;
+const CTA_TIMESTAMP_START = 1;
+const CTA_TIMESTAMP_STOP = 2;
+const NANOSECONDS_PER_MS = 1e6;
 const CTA_FILTER = 25;
 /** The filter attribute is newer than the others, and is parsed strictly. */
 const NLA_F_NESTED = 0x8000;
@@ -169,4 +210,52 @@ function bigEndian32(attributes: Attributes, type: number): number | undefined {
 
 function port(number: number): Uint8Array {
   return Uint8Array.of(number >>> 8, number & 0xff);
+}
+
+function countersIn(attributes: Attributes | undefined): { readonly packets: number; readonly bytes: number } | undefined {
+  const [packets, bytes] = [
+    attributes && bigEndian64(attributes, CTA_COUNTERS_PACKETS),
+    attributes && bigEndian64(attributes, CTA_COUNTERS_BYTES),
+  ];
+  return packets === undefined || bytes === undefined ? undefined : { packets, bytes };
+}
+
+/** Counters and times are far below 2^63; as a double, a time loses less than a microsecond. */
+function bigEndian64(attributes: Attributes, type: number): number | undefined {
+  const value = attributes.bytes(type);
+  return value && value.length >= 8 ? Number(new DataView(value.buffer, value.byteOffset, 8).getBigUint64(0)) : undefined;
+}
+
+/** Multicast group of connections that left the table. Source: linux/netfilter/nfnetlink.h `NFNLGRP_CONNTRACK_DESTROY`. */
+const NFNLGRP_CONNTRACK_DESTROY = 3;
+
+interface ConntrackEventsOptions {
+  /** Network namespace; default: the caller's own. */
+  readonly namespace?: NetworkNamespace;
+}
+
+/** Reads connections that end in the kernel's tracker, of all zones. After `overrun` an unknown number was lost. The handler must not throw. */
+export class ConntrackEvents {
+  readonly #events: EventSocket;
+
+  private constructor(socket: NetlinkSocket, handler: (ended: EndedConnection | 'overrun') => void) {
+    this.#events = new EventSocket(socket, (messages) => {
+      if (messages === 'overrun') handler('overrun');
+      else
+        for (const message of messages) {
+          const ended = decodeEnded(message);
+          if (ended) handler(ended);
+        }
+    });
+  }
+
+  /** @throws SeineError `REFUSED` if the kernel has no such events */
+  static open({ namespace }: ConntrackEventsOptions, handler: (ended: EndedConnection | 'overrun') => void): ConntrackEvents {
+    const wanted = { protocol: 'netfilter', groups: [NFNLGRP_CONNTRACK_DESTROY], receiveQueueBytes } as const;
+    return new ConntrackEvents(NetlinkSocket.open(namespace ? { ...wanted, namespace } : wanted), handler);
+  }
+
+  close(): void {
+    this.#events.close();
+  }
 }

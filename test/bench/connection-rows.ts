@@ -113,7 +113,7 @@ async function isReached(from: string, address: string): Promise<boolean> {
   return is !== 'TIMEOUT' && is !== 'REFUSED';
 }
 
-async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
+export async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
   const inside = inNetns(netns, command, args);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(child.stdout, 'data'); // it reports that it listens
@@ -122,7 +122,7 @@ async function serverIn(netns: string, command: string, ...args: readonly string
 }
 
 /** Address in the plugin's answer to ADD. */
-function addressOf(side: CniSide, pod: BenchPod): string {
+export function addressOf(side: CniSide, pod: BenchPod): string {
   const { ips } = JSON.parse(readFileSync(side.answerFile(pod), 'utf8')) as { readonly ips: readonly { readonly address: string }[] };
   const [address] = ips[0]?.address.split('/') ?? [];
   if (address === undefined) throw new Error('an answer without an address');

@@ -4,6 +4,7 @@ import { addNodes, addServices } from './cluster-fill.ts';
 import { clusterPolicyRowNames, clusterPolicyRows } from './cluster-policy-rows.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
 import { fleetRowNames, fleetRows } from './fleet-rows.ts';
+import { flowLogRowNames, flowLogRows } from './flow-log-rows.ts';
 import { largeObjectRowNames, largeObjects } from './large-object-rows.ts';
 import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
@@ -55,6 +56,7 @@ export const scenes: readonly Scene[] = [
   { rows: clusterPolicyRowNames, measure: clusterPolicyRows },
   { rows: policyNetworksRowNames, measure: policyNetworksRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
+  { rows: flowLogRowNames, measure: ({ print }) => flowLogRows(print) },
   { rows: fleetRowNames, measure: fleetRows },
 ];
 

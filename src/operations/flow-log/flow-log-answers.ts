@@ -135,7 +135,7 @@ function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: nu
   return {
     node: port.config.nodeName,
     enabled: log !== undefined,
-    sources: log ? ['opened', 'denied', 'refused'] : [],
+    sources: log ? ['opened', 'denied', 'refused', ...(port.config.ovsDatapathType === 'system' ? ['closed'] : [])] : [],
     ...(log && { completeFrom: new Date(Math.max(log.completeFromMs, sinceMs)).toISOString() }),
     losses: log?.lossesSince(sinceMs) ?? noLosses,
     skipped,

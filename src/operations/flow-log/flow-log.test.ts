@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
-import type { DeniedConnection, SeenConnection } from './attribution.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
+import type { DeniedConnection, SeenConnection } from './sources/attribution.ts';
 
 const owners: Readonly<Record<string, string>> = {
   '10.0.0.5': 'shop/web-1',
@@ -114,4 +114,29 @@ it('records connections to a Service without endpoints', () => {
   const { log } = opened();
   log.refused({ ...connection('10.0.0.5', '10.96.0.20'), destination: { ip: parseIp('10.96.0.20'), port: 80 } }, 'no endpoint');
   expect(log.get(0)).toMatchObject({ event: 'refused', service: { name: 'shop/db' }, reason: 'no endpoint' });
+});
+
+it('records the end of a connection with the names of its opening, also if the address has another owner by then', () => {
+  const changed: Record<string, string> = { ...owners };
+  const { log, clock } = opened({
+    names: { ownerOf: ({ text }: Ip) => changed[text], isInPodNetwork: () => true, serviceAt: () => 'shop/db' },
+  });
+  const seen = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
+  log.opened(seen, 'pod');
+  changed['10.0.0.5'] = 'ops/other';
+  clock.wall += 5_000;
+  const counters = { packets: { out: 3, in: 2 }, bytes: { out: 300, in: 200 } };
+  log.closed({ ...seen, ...counters, startedMs: 1_000_000, endedMs: 1_000_800 }, 'pod');
+  expect(log.get(1)).toMatchObject({
+    ...{ event: 'closed', verdict: 'allowed', reporter: 'source', startedMs: 1_000_000, endedMs: 1_000_800, ...counters },
+    source: { name: 'shop/web-1' },
+    service: { name: 'shop/db' },
+    egress: { verdict: 'allowed' },
+  });
+});
+
+it('names the ends of a connection whose opening is not recorded any more by their present owners', () => {
+  const { log } = opened();
+  log.closed({ ...connection('10.0.0.5', '198.51.100.7'), endedMs: 5 }, 'pod');
+  expect(log.get(0)).toMatchObject({ event: 'closed', source: { name: 'shop/web-1' }, destination: { kind: 'outside' } });
 });

@@ -4,11 +4,20 @@ import { serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
 import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
 import { FairShares } from '../../policy/denied-log/fair-shares.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
-import { type AddressNames, type DeniedConnection, decisionAt, namedEnd, namedService, type SeenConnection } from './attribution.ts';
-import type { FlowRecord, NumberedFlow, RecordedEnd } from './flow-record.ts';
-import { FlowRing } from './flow-ring.ts';
-import { FlowSummaryMinutes } from './flow-summaries.ts';
-import { LossTally } from './loss-tally.ts';
+import type { FlowRecord, NumberedFlow, RecordedEnd } from './records/flow-record.ts';
+import { FlowRing } from './records/flow-ring.ts';
+import { FlowSummaryMinutes } from './records/flow-summaries.ts';
+import { LossTally } from './records/loss-tally.ts';
+import { OpenedIndex } from './records/opened-index.ts';
+import {
+  type AddressNames,
+  type ClosedConnection,
+  type DeniedConnection,
+  decisionAt,
+  namedEnd,
+  namedService,
+  type SeenConnection,
+} from './sources/attribution.ts';
 
 /** Time for which denied packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
 const repeatedMs = 10_000;
@@ -42,6 +51,7 @@ export class FlowLog {
   readonly #options: FlowLogOptions;
   readonly #ring: FlowRing;
   readonly #shares: FairShares;
+  readonly #opened: OpenedIndex;
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
   readonly #recent = new Map<string, RecentDenial>();
@@ -53,6 +63,7 @@ export class FlowLog {
   constructor(options: FlowLogOptions) {
     this.#options = options;
     this.#ring = new FlowRing(options.records);
+    this.#opened = new OpenedIndex(options.records);
     this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     this.#startMs = options.clock.wallMs();
     this.#newestMs = this.#startMs;
@@ -116,7 +127,7 @@ export class FlowLog {
     const egress = through === 'pod' ? decisionAt(matrix(), 'egress', ends, service !== undefined) : undefined;
     const ingress = decisionAt(matrix(), 'ingress', ends, service !== undefined);
     const isDenied = egress?.verdict === 'denied' || ingress?.verdict === 'denied';
-    this.#add({
+    const number = this.#add({
       event: 'opened',
       // A policy may have changed since the packet passed: it was admitted.
       verdict: isDenied && !isEnforced() ? 'would-deny' : 'allowed',
@@ -126,6 +137,39 @@ export class FlowLog {
       ...(egress && { egress }),
       ...(ingress && { ingress }),
     });
+    this.#opened.add(tupleOf(connection), number);
+  }
+
+  /**
+   * Records the end of a connection, with the names and decisions of its opening if that is still recorded.
+   *
+   * @param through origin of the connection
+   */
+  closed(connection: ClosedConnection, through: 'pod' | 'gateway' | 'tunnel'): void {
+    const { protocol, packets, bytes, startedMs, endedMs } = connection;
+    const opened = this.#openingOf(connection);
+    const { source, destination, service } = opened ?? this.#ends(connection);
+    const { egress, ingress } = opened ?? {};
+    const begun = startedMs ?? opened?.timeMs;
+    this.#add({
+      ...{ event: 'closed', verdict: opened?.verdict ?? 'allowed', protocol, source, destination },
+      reporter: opened?.reporter ?? (through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source'),
+      ...(service && { service }),
+      ...(egress && { egress }),
+      ...(ingress && { ingress }),
+      ...(packets && { packets }),
+      ...(bytes && { bytes }),
+      ...(begun !== undefined && { startedMs: begun, endedMs: Math.max(begun, endedMs) }),
+    });
+  }
+
+  #openingOf(connection: ClosedConnection): NumberedFlow | undefined {
+    const tuple = tupleOf(connection);
+    for (const number of this.#opened.candidates(tuple)) {
+      const flow = this.#ring.get(number);
+      if (flow?.event === 'opened' && tupleOf(flow) === tuple) return flow;
+    }
+    return undefined;
   }
 
   /** Records a denied connection, or counts one more packet of it. */
@@ -223,6 +267,10 @@ const nowhereIp = parseIp('0.0.0.0');
 /** Name under which a node's rate is shared: a namespace, or all that are in none. */
 function namespaceOf({ kind, name = '' }: RecordedEnd): string {
   return kind === 'pod' ? name.slice(0, name.indexOf('/')) : '';
+}
+
+function tupleOf({ protocol, source, destination }: Pick<SeenConnection, 'protocol' | 'source' | 'destination'>): string {
+  return `${protocol} ${source.ip.text} ${source.port} ${destination.ip.text} ${destination.port}`;
 }
 
 function keyOf({ direction, protocol, source, destination }: DeniedConnection): string {

@@ -1,11 +1,12 @@
 import type { FlowEnd, FlowView } from '../../api/flow-log.ts';
 import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
-import type { NumberedFlow, RecordedEnd } from './flow-record.ts';
-import { workloadOf } from './workload-of.ts';
+import type { NumberedFlow, RecordedEnd } from './records/flow-record.ts';
+import { workloadOf } from './records/workload-of.ts';
 
 /** Returns a record as the API has it. Pure. @param node name of this node */
 export function flowView(flow: NumberedFlow, node: string): FlowView {
-  const { number, timeMs, event, verdict, reporter, protocol, source, destination, service, packets, bytes, startedMs, ...rest } = flow;
+  const { number, timeMs, event, verdict, reporter, protocol, source, destination, service, packets, bytes, startedMs, endedMs, ...rest } =
+    flow;
   const { namespace, name } = splitName(service?.name);
   return {
     node,
@@ -29,7 +30,7 @@ export function flowView(flow: NumberedFlow, node: string): FlowView {
     ...(packets && { packets: textOf(packets) }),
     ...(bytes && { bytes: textOf(bytes) }),
     ...(startedMs !== undefined && { startedAt: new Date(startedMs).toISOString() }),
-    ...(event === 'closed' && { endedAt: new Date(timeMs).toISOString() }),
+    ...(endedMs !== undefined && { endedAt: new Date(endedMs).toISOString() }),
   };
 }
 

@@ -7,14 +7,15 @@ import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import { type LiveSettings, liveSettingsKey } from '../../kubernetes/resources/live-settings.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
+import { ConntrackEvents } from '../../netlink/conntrack.ts';
 import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
-import { FlowLogPorts } from './flow-log-ports.ts';
 import { flowLogSwitch } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
-import { ServiceAddresses } from './service-addresses.ts';
+import { FlowLogPorts } from './sources/flow-log-ports.ts';
+import { ServiceAddresses } from './sources/service-addresses.ts';
 
 /** Name of the warning. */
 const WARNING = 'flow log';
@@ -22,6 +23,8 @@ const WARNING = 'flow log';
 interface FlowLogParts {
   readonly config: {
     readonly nodeName: string;
+    readonly ovsDatapathType: 'system' | 'netdev';
+    readonly hostSettings: 'manage' | 'check';
     readonly flowLog: { readonly enabled: boolean; readonly openings: number; readonly records: number; readonly denied: boolean };
   };
   readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: FlowSources['bridge'] };
@@ -100,10 +103,13 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     refusals,
     noEndpoint,
     bridge: ovs.openflow,
+    ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, mayWrite: config.hostSettings === 'manage' } }),
     policyMode: () => live.current.policyMode ?? 'enforce',
     log,
   };
 }
+
+const openTracker: NonNullable<FlowSources['tracker']>['open'] = (handler) => ConntrackEvents.open({}, handler);
 
 /** Names of nodes by address. Built when it is first needed after a change. */
 class NodesByAddress {

@@ -8,10 +8,12 @@ import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { DeniedPacket } from '../../policy/denied-log/denied-packet.ts';
 import type { PolicyRefusals } from '../../policy/refusals/policy-refusals.ts';
 import type { NoEndpointResponder } from '../../services/packet-in/no-endpoint.ts';
-import type { DeniedConnection } from './attribution.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
-import { OpeningCounts } from './opening-counts.ts';
-import { connectionOf, readOpening } from './seen-packet.ts';
+import type { DeniedConnection } from './sources/attribution.ts';
+import { OpeningCounts } from './sources/opening-counts.ts';
+import { connectionOf, readOpening } from './sources/seen-packet.ts';
+import { TrackerAccounting, TrackerTimeouts } from './sources/tracker-accounting.ts';
+import { TrackerEnds, timeoutParameter } from './sources/tracker-ends.ts';
 
 /** Interval between readings of the counters of OVS (ms). */
 const COUNTERS_EVERY_MS = 5_000;
@@ -23,8 +25,17 @@ export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
   readonly refusals: Pick<PolicyRefusals, 'subscribe'>;
   readonly noEndpoint: Pick<NoEndpointResponder, 'subscribe'>;
   readonly bridge: ConstructorParameters<typeof OpeningCounts>[0]['bridge'];
+  /** Events of the kernel's tracker, if that is the bridge's: connections that ended. */
+  readonly tracker?: TrackerSource;
   readonly policyMode: () => PolicyMode;
   readonly log: Log;
+}
+
+/** Kernel's tracker. */
+interface TrackerSource {
+  readonly open: ConstructorParameters<typeof TrackerEnds>[0]['open'];
+  /** False with `hostSettings: check`. */
+  readonly mayWrite: boolean;
 }
 
 /** Flow log that is on: connects its sources until it is closed. */
@@ -49,6 +60,7 @@ export class RunningFlowLog {
       ...(recordsDenied ? [denied.observe(observer)] : []),
       refusals.subscribe((pod, packet) => this.flows.answered(this.#deniedOf(pod, packet, {}))),
       noEndpoint.subscribe((packet) => this.#refuse(packet)),
+      ...(sources.tracker ? [this.#followTracker(sources.tracker)] : []),
     ];
     void this.#readCounters();
   }
@@ -92,6 +104,22 @@ export class RunningFlowLog {
       await this.count();
       await idle(COUNTERS_EVERY_MS, signal);
     }
+  }
+
+  /** @returns a function that ends it */
+  #followTracker({ open, mayWrite }: TrackerSource): () => void {
+    const accounting = new TrackerAccounting(mayWrite, this.#sources.log);
+    const timeouts = new TrackerTimeouts();
+    const ends = new TrackerEnds({
+      open,
+      closed: ({ connection, through }) => this.flows.closed(connection, through),
+      missed: () => this.flows.lost('kernel', 1),
+      timeoutMs: (...of) => timeouts.of(timeoutParameter(...of)),
+    });
+    return () => {
+      ends.close();
+      accounting.restore();
+    };
   }
 
   #deniedOf(pod: string, packet: DeniedPacket, fields: PacketIn['fields']): DeniedConnection {

@@ -79,7 +79,7 @@ const causes: Readonly<Record<LossCause, string>> = {
   queue: 'openings not recorded: OVS could not pass them on',
   denied: 'denied packets not recorded: beyond the rate of their pod',
   names: 'names not recorded: too many different ones',
-  kernel: 'events of connection tracking not read',
+  kernel: 'moments in which ends of connections were not read',
 };
 
 /** Returns a line for each kind of what an answer lacks; empty if it is complete. */

@@ -142,6 +142,17 @@ export const metricRows = {
     help: 'Packets that ended on the bridge, by reason (docs/reference/drops.md), without those to Services that have no endpoint. Read from OVS at most every 15 s.',
     labels: ['reason'],
   },
+  flow_log_enabled: { type: 'gauge', help: '1 if the flow log of this node is on.' },
+  flows_total: {
+    type: 'counter',
+    help: 'Connections that the flow log has recorded since it was turned on.',
+    labels: ['event', 'verdict'],
+  },
+  flows_lost_total: {
+    type: 'counter',
+    help: 'Connections, or packets of denied ones, without a record: beyond the rate of their pod (meter, denied) or of the node (rate), not passed on by Open vSwitch (queue), recorded without a name (names).',
+    labels: ['cause'],
+  },
   policy_packets_total: {
     type: 'counter',
     help: 'Packets of the opening direction that policies on this node have decided about; in audit mode, denied ones pass. Read from OVS at most every 15 s.',

@@ -18,6 +18,8 @@ import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associati
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
+import { flowLogSamples } from '../../flow-log/flow-log-samples.ts';
+import type { OpenedFlowLog } from '../../flow-log/open-flow-log.ts';
 import type { NodeHealth } from '../problems/node-health.ts';
 import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../problems/policy-facts.ts';
 import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
@@ -60,6 +62,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
 interface ServedNode extends PolicyFactsNode {
   readonly refusals: { readonly counters: Readonly<Record<(typeof refusalResults)[number], number>> };
   readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
+  readonly flowLog: Pick<OpenedFlowLog, 'running'>;
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
   readonly standing: Pick<StandingPorts, 'counts' | 'fallbacks'>;
@@ -208,6 +211,7 @@ function ofPolicies(agent: NodeMetricsPort) {
     policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
     policy_faulty_count: one(faultyPolicies(agent)),
     policy_refusals_total: refusalResults.map((result): Sample => [{ result }, agent.node()?.refusals.counters[result] ?? 0]),
+    ...flowLogSamples(agent.node()?.flowLog.running()?.flows),
     policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
       (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
     ),

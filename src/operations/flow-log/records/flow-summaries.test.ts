@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../../base/net/ip.ts';
+import { parseIp } from '../../../base/net/ip.ts';
 import type { FlowRecord } from './flow-record.ts';
 import { FlowSummaryMinutes } from './flow-summaries.ts';
 

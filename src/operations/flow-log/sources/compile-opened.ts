@@ -1,10 +1,10 @@
-import { admitting } from '../../dataplane/compile/compile-commit.ts';
-import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
-import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
-import { ctMark } from '../../dataplane/pipeline/fields.ts';
-import { type Flow, type Match, type Meter, priority, type Step } from '../../dataplane/pipeline/flow.ts';
-import { ofPorts, openedMeters } from '../../dataplane/pipeline/well-known.ts';
+import { admitting } from '../../../dataplane/compile/compile-commit.ts';
+import { familiesOf, type NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import { nothing, type Wanted } from '../../../dataplane/desired/host-entries.ts';
+import { type Owner, ownerOf } from '../../../dataplane/pipeline/cookie.ts';
+import { ctMark } from '../../../dataplane/pipeline/fields.ts';
+import { type Flow, type Match, type Meter, priority, type Step } from '../../../dataplane/pipeline/flow.ts';
+import { ofPorts, openedMeters } from '../../../dataplane/pipeline/well-known.ts';
 
 /** Rate and burst of connections of one pod that are copied to the agent, and of the tunnel or the gateway, which carry those of many. */
 const copied = { pod: { rate: 200, burst: 400 }, shared: { rate: 2_000, burst: 4_000 } } as const;

@@ -1,7 +1,7 @@
-import { features, generation } from '../../dataplane/pipeline/cookie.ts';
-import { tables } from '../../dataplane/pipeline/tables.ts';
-import { openedMeters } from '../../dataplane/pipeline/well-known.ts';
-import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
+import { features, generation } from '../../../dataplane/pipeline/cookie.ts';
+import { tables } from '../../../dataplane/pipeline/tables.ts';
+import { openedMeters } from '../../../dataplane/pipeline/well-known.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 
 type CountedBridge = Pick<OpenFlowConnection, 'dumpFlows' | 'dumpMeterStats'>;
 

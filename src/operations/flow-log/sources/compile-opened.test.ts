@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { exampleNode } from '../../../test/support/example-node.ts';
-import { admitting } from '../../dataplane/compile/compile-commit.ts';
-import { familiesOf } from '../../dataplane/compile/environment.ts';
-import { formatFlow, formatMeter } from '../../dataplane/pipeline/format.ts';
-import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
+import { exampleNode } from '../../../../test/support/example-node.ts';
+import { admitting } from '../../../dataplane/compile/compile-commit.ts';
+import { familiesOf } from '../../../dataplane/compile/environment.ts';
+import { formatFlow, formatMeter } from '../../../dataplane/pipeline/format.ts';
+import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
 import { compileOpened } from './compile-opened.ts';
 
 describe('copies of opened connections', () => {

@@ -1,5 +1,5 @@
-import { endKinds, type FlowDecision, flowEvents, flowVerdicts } from '../../api/flow-log.ts';
-import { type Family, type Ip, ipFromBytes, ipToBytes } from '../../base/net/ip.ts';
+import { endKinds, type FlowDecision, flowEvents, flowVerdicts } from '../../../api/flow-log.ts';
+import { type Family, type Ip, ipFromBytes, ipToBytes } from '../../../base/net/ip.ts';
 import type { FlowRecord, NumberedFlow, RecordedEnd, RecordedService } from './flow-record.ts';
 import { noName, RecordedNames } from './names.ts';
 
@@ -13,7 +13,7 @@ const RECORD_BYTES = 128;
  *     64 u16 ports: source, destination, Service · 70 u8 protocol · 71 u8 event
  *     72 u48 × 4: packets out, packets in, bytes out, bytes in
  *     96 u32 × 6: names of source, destination, Service, egress, ingress, reason
- *     120 u32 repeated · 124 u16 flags · 126 u8 verdict and reporter · 127 u8 kinds of the ends
+ *     120 u32 repeated; of a closed connection its duration in ms · 124 u16 flags · 126 u8 verdict and reporter · 127 u8 kinds of the ends
  */
 const at = {
   time: 0,
@@ -42,6 +42,7 @@ const flag = {
   start: 64,
   egress: 128,
   ingress: 256,
+  end: 512,
 } as const;
 
 const reporters = ['source', 'destination', 'both'] as const;
@@ -140,7 +141,7 @@ export class FlowRing {
     for (const [index, count] of [packets?.out, packets?.in, sizes?.out, sizes?.in].entries())
       bytes.writeUIntLE(Math.min(count ?? 0, U48_MAX), slot + at.counters + 6 * index, 6);
     for (const [index, name] of namesOf(record).entries()) bytes.writeUInt32LE(this.#names.numberOf(name), slot + at.names + 4 * index);
-    bytes.writeUInt32LE(Math.min(record.repeated ?? 0, U32_MAX), slot + at.repeated);
+    bytes.writeUInt32LE(Math.min(record.repeated ?? durationOf(record) ?? 0, U32_MAX), slot + at.repeated);
     bytes.writeUInt16LE(flagsOf(record), slot + at.flags);
     bytes.writeUInt8((reporters.indexOf(record.reporter) << 4) | flowVerdicts.indexOf(record.verdict), slot + at.verdict);
     bytes.writeUInt8((endKinds.indexOf(source.kind) << 4) | endKinds.indexOf(destination.kind), slot + at.kinds);
@@ -162,7 +163,7 @@ export class FlowRing {
       kind: endKinds[index === 0 ? kinds >>> 4 : kinds & 0xf] ?? 'unknown',
       ...named(name(index)),
     });
-    const reason = name(5);
+    const [reason, startedMs] = [name(5), bytes.readDoubleLE(slot + at.start)];
     return {
       timeMs: bytes.readDoubleLE(slot + at.time),
       event: flowEvents[bytes[slot + at.event] ?? 0] ?? 'gap',
@@ -175,9 +176,10 @@ export class FlowRing {
       ...(has(flag.egress) && { egress: decisionOf(name(3)) }),
       ...(has(flag.ingress) && { ingress: decisionOf(name(4)) }),
       ...(reason !== '' && { reason }),
-      ...(repeated > 0 && { repeated }),
+      ...(repeated > 0 && !has(flag.end) && { repeated }),
       ...(has(flag.counters) && { packets: { out: count(0), in: count(1) }, bytes: { out: count(2), in: count(3) } }),
-      ...(has(flag.start) && { startedMs: bytes.readDoubleLE(slot + at.start) }),
+      ...(has(flag.start) && { startedMs }),
+      ...(has(flag.end) && { endedMs: startedMs + repeated }),
     };
   }
 
@@ -189,6 +191,11 @@ export class FlowRing {
   #ip(offset: number, family: Family): Ip {
     return ipFromBytes(this.#bytes.subarray(offset, offset + (family === 'ipv4' ? 4 : 16)));
   }
+}
+
+/** Returns the duration in ms; undefined unless start and end are known. */
+function durationOf({ startedMs, endedMs }: FlowRecord): number | undefined {
+  return startedMs === undefined || endedMs === undefined ? undefined : Math.max(0, Math.round(endedMs - startedMs));
 }
 
 function named(name: string): { readonly name?: string } {
@@ -210,7 +217,7 @@ function decisionOf(text: string): FlowDecision {
   return { verdict: verdict === 'denied' ? 'denied' : 'allowed', by };
 }
 
-function flagsOf({ source, destination, service, packets, startedMs, egress, ingress }: FlowRecord): number {
+function flagsOf({ source, destination, service, packets, startedMs, endedMs, egress, ingress }: FlowRecord): number {
   return (
     (source.ip.family === 'ipv6' ? flag.ipv6 : 0) |
     (source.port === undefined ? 0 : flag.sourcePort) |
@@ -220,6 +227,7 @@ function flagsOf({ source, destination, service, packets, startedMs, egress, ing
     (packets ? flag.counters : 0) |
     (startedMs === undefined ? 0 : flag.start) |
     (egress ? flag.egress : 0) |
-    (ingress ? flag.ingress : 0)
+    (ingress ? flag.ingress : 0) |
+    (endedMs === undefined ? 0 : flag.end)
   );
 }

@@ -1,6 +1,6 @@
-import { askedDestination } from '../../dataplane/packet-io/asked-destination.ts';
-import type { PacketIn } from '../../openflow/packet.ts';
-import { type DeniedAttempt, protocolNames, readPacketOf } from '../../policy/denied-log/denied-packet.ts';
+import { askedDestination } from '../../../dataplane/packet-io/asked-destination.ts';
+import type { PacketIn } from '../../../openflow/packet.ts';
+import { type DeniedAttempt, protocolNames, readPacketOf } from '../../../policy/denied-log/denied-packet.ts';
 import type { SeenConnection } from './attribution.ts';
 
 const protocolNumbers = new Map(Object.entries(protocolNames).map(([number, name]) => [name, Number(number)]));

@@ -1,7 +1,7 @@
-import type { Ip } from '../../base/net/ip.ts';
-import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
-import type { Replica } from '../../kubernetes/client/replica/replica.ts';
-import type { Service } from '../../kubernetes/resources/service.ts';
+import type { Ip } from '../../../base/net/ip.ts';
+import { nodePortAddress } from '../../../dataplane/pipeline/well-known.ts';
+import type { Replica } from '../../../kubernetes/client/replica/replica.ts';
+import type { Service } from '../../../kubernetes/resources/service.ts';
 
 /** Names of Services by their addresses and ports. Built when it is first needed after a change: most changes need none. */
 export class ServiceAddresses {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { endKinds, type FlowDecision, flowVerdicts } from '../../api/flow-log.ts';
-import { type Family, ipFromValue, parseIp } from '../../base/net/ip.ts';
+import { endKinds, type FlowDecision, flowVerdicts } from '../../../api/flow-log.ts';
+import { type Family, ipFromValue, parseIp } from '../../../base/net/ip.ts';
 import type { FlowRecord, RecordedEnd } from './flow-record.ts';
 import { FlowRing } from './flow-ring.ts';
 import { RecordedNames } from './names.ts';
@@ -46,8 +46,13 @@ const record: fc.Arbitrary<FlowRecord> = fc.constantFrom<Family>('ipv4', 'ipv6')
       repeated: optional(fc.integer({ min: 1, max: 2 ** 32 - 1 })),
       counters: optional(fc.record({ out: u48, in: u48 })),
       startedMs: optional(fc.nat({ max: 2 ** 42 })),
+      duration: optional(fc.nat({ max: 2 ** 31 })),
     })
-    .map(({ counters, ...rest }) => present({ ...rest, packets: counters, bytes: counters }) as FlowRecord);
+    .map(({ counters, duration, repeated, ...rest }) => {
+      const isTimed = duration !== undefined && rest.startedMs !== undefined;
+      const end = isTimed ? { endedMs: (rest.startedMs ?? 0) + duration } : { repeated };
+      return present({ ...rest, ...end, packets: counters, bytes: counters }) as FlowRecord;
+    });
 });
 
 describe('the ring of records', () => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { openedMeters } from '../../dataplane/pipeline/well-known.ts';
-import type { FlowStats } from '../../openflow/flows/flow-stats.ts';
+import { openedMeters } from '../../../dataplane/pipeline/well-known.ts';
+import type { FlowStats } from '../../../openflow/flows/flow-stats.ts';
 import { OpeningCounts } from './opening-counts.ts';
 
 const signal = new AbortController().signal;

@@ -1,5 +1,5 @@
-import type { EndKind, FlowDecision, FlowEvent, FlowVerdict } from '../../api/flow-log.ts';
-import type { Ip } from '../../base/net/ip.ts';
+import type { EndKind, FlowDecision, FlowEvent, FlowVerdict } from '../../../api/flow-log.ts';
+import type { Ip } from '../../../base/net/ip.ts';
 
 /** End of a connection as it is recorded. */
 export interface RecordedEnd {
@@ -37,6 +37,8 @@ export interface FlowRecord {
   readonly packets?: { readonly out: number; readonly in: number };
   readonly bytes?: { readonly out: number; readonly in: number };
   readonly startedMs?: number;
+  /** End of a closed connection; only with `startedMs`. */
+  readonly endedMs?: number;
 }
 
 /** Record with its number on this node. */

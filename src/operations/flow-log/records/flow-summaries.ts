@@ -1,5 +1,5 @@
-import type { FlowSummary } from '../../api/flow-log.ts';
-import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
+import type { FlowSummary } from '../../../api/flow-log.ts';
+import { protocolNames } from '../../../policy/denied-log/denied-packet.ts';
 import type { FlowRecord, RecordedEnd } from './flow-record.ts';
 import { workloadOf } from './workload-of.ts';
 

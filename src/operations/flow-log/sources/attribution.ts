@@ -1,9 +1,9 @@
-import type { FlowDecision } from '../../api/flow-log.ts';
-import type { Ip } from '../../base/net/ip.ts';
-import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
-import { interpret } from '../../policy/matrix/interpret.ts';
-import type { PolicyDirection, PolicyMatrix } from '../../policy/matrix/matrix.ts';
-import type { RecordedEnd, RecordedService } from './flow-record.ts';
+import type { FlowDecision } from '../../../api/flow-log.ts';
+import type { Ip } from '../../../base/net/ip.ts';
+import { protocolNames } from '../../../policy/denied-log/denied-packet.ts';
+import { interpret } from '../../../policy/matrix/interpret.ts';
+import type { PolicyDirection, PolicyMatrix } from '../../../policy/matrix/matrix.ts';
+import type { RecordedEnd, RecordedService } from '../records/flow-record.ts';
 
 /** Knowledge of this node about addresses. */
 export interface AddressNames {
@@ -20,6 +20,14 @@ export interface SeenConnection {
   readonly source: { readonly ip: Ip; readonly port?: number };
   readonly destination: { readonly ip: Ip; readonly port?: number };
   readonly asked?: { readonly ip: Ip; readonly port?: number };
+}
+
+/** Connection that has ended. Times are Unix times in ms. */
+export interface ClosedConnection extends SeenConnection {
+  readonly packets?: { readonly out: number; readonly in: number };
+  readonly bytes?: { readonly out: number; readonly in: number };
+  readonly startedMs?: number;
+  readonly endedMs: number;
 }
 
 /** Connection that was denied at one end, with the policies that did it. */

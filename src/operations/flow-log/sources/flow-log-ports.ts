@@ -1,7 +1,7 @@
-import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import type { Owner } from '../../dataplane/pipeline/cookie.ts';
-import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
-import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import { familiesOf, type NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import type { Owner } from '../../../dataplane/pipeline/cookie.ts';
+import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
+import type { NodeState } from '../../../dataplane/targets/node-state.ts';
 import { compileOpened, openedOwner } from './compile-opened.ts';
 
 interface FlowLogPortsOptions {

@@ -1,4 +1,4 @@
-import { type FlowLosses, type LossCause, lossCauses } from '../../api/flow-log.ts';
+import { type FlowLosses, type LossCause, lossCauses } from '../../../api/flow-log.ts';
 
 const MINUTE_MS = 60_000;
 const minutesMax = 61;

@@ -1,0 +1,20 @@
+import { lossCauses } from '../../api/flow-log.ts';
+import type { FlowLog } from './flow-log.ts';
+
+/** Value of a metric with its labels. */
+type FlowSample = readonly [labels: Readonly<Record<string, string>>, value: number];
+
+/** Returns the metrics of a log; of one that is off, no series with labels. Their number does not depend on pods. */
+export function flowLogSamples(
+  log: FlowLog | undefined,
+): Readonly<Record<'flow_log_enabled' | 'flows_total' | 'flows_lost_total', readonly FlowSample[]>> {
+  const losses = log?.lossesTotal;
+  return {
+    flow_log_enabled: [[{}, log ? 1 : 0]],
+    flows_total: [...(log?.counters ?? [])].map(([key, count]) => {
+      const [event = '', verdict = ''] = key.split(' ');
+      return [{ event, verdict }, count];
+    }),
+    flows_lost_total: losses ? lossCauses.map((cause) => [{ cause }, losses[cause]]) : [],
+  };
+}

@@ -1,0 +1,127 @@
+import { readFileSync } from 'node:fs';
+import { setLive } from '../../lab/demo/live-settings.ts';
+import { runIn } from '../../lab/machine/netns.ts';
+import { agentProcess } from '../../lab/node/agent.ts';
+import { ovsProcess } from '../../lab/node/ovs.ts';
+import { BenchLab, until } from './bench-lab.ts';
+import { openOurs } from './cni-rows.ts';
+import { compiled } from './compiled.ts';
+import { addressOf, serverIn } from './connection-rows.ts';
+import { type Measured, median } from './row.ts';
+
+export const flowLogRowNames = ['flows.connrate', 'flows.agent.cpu', 'flows.switch.cpu', 'flows.rss'];
+
+const port = 80;
+/** Pods that open connections: each has its own rate of 200 records a second. */
+const clients = 8;
+const rounds = 7;
+const seconds = 3;
+/** Clock ticks a second of /proc/PID/stat (proc(5)). */
+const ticksPerSecond = 100;
+const signal = new AbortController().signal;
+
+interface Round {
+  /** Connections per second of all clients. */
+  readonly rate: number;
+  /** Recorded openings per second. */
+  readonly recorded: number;
+  /** Share of a CPU of the agent and of ovs-vswitchd. */
+  readonly agent: number;
+  readonly vswitchd: number;
+}
+
+/** Cost of the flow log: connections of eight pods to one, with the log on and off in turn. */
+export async function flowLogRows(print: (text: string) => void): Promise<readonly Measured[]> {
+  print('connections of eight pods, with the flow log and without');
+  const lab = await BenchLab.start({ families: ['ipv4'] });
+  try {
+    await lab.untilReady();
+    return await inTurn(lab);
+  } finally {
+    await lab.remove();
+  }
+}
+
+async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
+  const side = openOurs(lab);
+  side.prepare(lab, clients + 1);
+  await side.add(clients + 1, 1);
+  const [server, ...askers] = side.attached;
+  if (!server) throw new Error('no pod');
+  const address = addressOf(side, server);
+  const answering = await serverIn(server.netns, compiled('connects'), 'serve', address, String(port));
+  const taken: Record<'on' | 'off', Round[]> = { on: [], off: [] };
+  const memory: Record<'on' | 'off', number[]> = { on: [], off: [] };
+  try {
+    for (let round = 0; round < rounds; round++)
+      for (const state of round % 2 === 0 ? (['off', 'on'] as const) : (['on', 'off'] as const)) {
+        await turn(lab, state);
+        const measured = await connect(lab, askers, address);
+        if (round > 0) taken[state].push(measured); // the first round warms up
+        if (round > 0) memory[state].push(lab.residentMemory());
+      }
+  } finally {
+    answering.kill('SIGKILL');
+    await side.del(clients + 1, 1);
+    await side.stop();
+  }
+  return rowsOf(taken, memory);
+}
+
+function rowsOf({ on, off }: Record<'on' | 'off', readonly Round[]>, memory: Record<'on' | 'off', readonly number[]>): readonly Measured[] {
+  const peer = (values: readonly number[]) => ({ name: 'without the flow log', values });
+  // Per 1,000 recorded connections per second, beyond what the agent takes without the log.
+  const idle = median(off.map(({ agent }) => agent));
+  const cost = on.map(({ agent, recorded }) => ((agent - idle) * 100_000) / recorded);
+  const each = (values: readonly Round[]) => values.map(({ vswitchd, rate }) => (vswitchd * 1e6) / rate);
+  return [
+    { name: 'flows.connrate', unit: 'connections/s', ours: on.map(({ rate }) => rate), peer: peer(off.map(({ rate }) => rate)) },
+    { name: 'flows.agent.cpu', unit: '% of a CPU at 1,000/s', ours: cost },
+    { name: 'flows.switch.cpu', unit: 'µs/connection', ours: each(on), peer: peer(each(off)) },
+    { name: 'flows.rss', unit: 'MiB', ours: memory.on, peer: peer(memory.off) },
+  ];
+}
+
+async function turn(lab: BenchLab, state: 'on' | 'off'): Promise<void> {
+  await setLive(lab.api, { 'flowLog.enabled': state === 'on' ? 'true' : null }, signal);
+  await until(
+    async () => (await lab.metric('flow_log_enabled')) === (state === 'on' ? 1 : 0) && (await companions(lab)) > 0 === (state === 'on'),
+    10_000,
+    `the flow log to be ${state}`,
+  );
+}
+
+async function companions(lab: BenchLab): Promise<number> {
+  const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
+  return dump.split('\n').filter((line) => line.includes('userdata=0c')).length;
+}
+
+async function connect(lab: BenchLab, askers: readonly { readonly netns: string }[], address: string): Promise<Round> {
+  const before = await readings(lab);
+  const rates = await Promise.all(
+    askers.map(async ({ netns }) =>
+      Number((await runIn(netns, compiled('connects'), ['ask', address, String(port), String(seconds), '1'], {}, signal)).split(' ')[0]),
+    ),
+  );
+  const after = await readings(lab);
+  const elapsed = (after.atMs - before.atMs) / 1_000;
+  return {
+    rate: rates.reduce((sum, rate) => sum + rate, 0),
+    recorded: (after.recorded - before.recorded) / elapsed,
+    agent: (after.agent - before.agent) / ticksPerSecond / elapsed,
+    vswitchd: (after.vswitchd - before.vswitchd) / ticksPerSecond / elapsed,
+  };
+}
+
+async function readings(lab: BenchLab) {
+  const recorded = await lab.metric('flows_total', { event: 'opened' });
+  const pids = [agentProcess(lab.plan, lab.node)?.pid, ovsProcess(lab.paths.dir, 'ovs-vswitchd')?.pid];
+  const [agent = 0, vswitchd = 0] = pids.map(ticksOf);
+  return { recorded, agent, vswitchd, atMs: performance.now() };
+}
+
+/** User and system time of a process. Source: proc(5), /proc/PID/stat fields 14 and 15. */
+function ticksOf(pid: number | undefined): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return Number(fields[11]) + Number(fields[12]);
+}
