@@ -26,6 +26,11 @@ const parts = {
     args: ['--project', 'unit', '--project', 'integration', 'test/model/flow-walk', 'test/integration/pipeline-trace'],
     env: { SEINE_TEST_WALK_PACKETS: '100000', SEINE_TEST_TRACES: '5000' },
   },
+  history: {
+    what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
+    args: ['--project', 'unit', 'test/model/incidents'],
+    env: { SEINE_TEST_INCIDENTS: '1000' },
+  },
   'first-packet': {
     what: '50 pods without allowed peers, with traffic to them before they exist, while agent and API server stop and start',
     args: ['--project', 'e2e', 'test/e2e/policy-first-packet'],

@@ -39,6 +39,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   drops: 'seinectl drops --for 10s',
   whatif: 'seinectl whatif -f new-policy.yaml',
   trace: 'seinectl trace shop/web-0 service:shop/db 5432',
+  replay: 'seinectl replay seine-node-1.tar.gz --from 2h',
   timeline: 'seinectl timeline pod shop/web-0 --since 2h',
   collect: 'seinectl collect -o node.tar.gz',
   compile: 'seinectl compile node.tar.gz --check',

@@ -108,12 +108,14 @@ export function createAgent(
     confirmed: () => {
       rollOut.clear('sources');
       recording.history.note('agent.synced', [`node/${config.nodeName}`], {});
+      recording.recordInputs(admin, log, signal);
     },
   };
   recording.watch({ readiness, started: () => started }, signal);
   const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides, recording };
+  const admin = adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more });
   return {
-    admin: adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more }),
+    admin,
     run: async () =>
       void (await Promise.all([
         keepNode({ gateway: config.hostGateway, ovs, stack, nodeState, changes }, signal),

@@ -18,6 +18,7 @@ import { type OutputForm, outputOption } from './output.ts';
 import { addPolicy } from './policy/policy-command.ts';
 import { addWire } from './protocols/commands.ts';
 import { addReach } from './reach/reach-commands.ts';
+import { addReplay } from './replay/replay-command.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
@@ -97,6 +98,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   });
   addPacketPaths(root, programContext);
   addFlows(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
+  addReplay(root, { terminal, exitWith });
   addTimeline(root, { agent: () => context().agent, isOnNode: true, terminal, env: process.env, exitWith });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });

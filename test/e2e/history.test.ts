@@ -71,6 +71,31 @@ it('shows a foreign change with the pod that it concerns, and its repair', async
   expect(kindsOf(events).some((kind) => kind === 'drift.found' || kind === 'drift.lost')).toBe(true);
 }, 60_000);
 
+it('is replayed with equal digests, while pods and Services change', async () => {
+  const folder = `${nodePaths(lab.plan.dir, lab.node(1).name).stateDir}/history`;
+  const replayed = async () => {
+    const { code, lines } = await seinectl('replay', folder, '-o', 'json');
+    return {
+      code,
+      ...(JSON.parse(lines.join('\n')) as { readonly rounds: number; readonly compared: number; readonly difference?: object }),
+    };
+  };
+  const before = await replayed();
+  expect(before.difference).toBeUndefined();
+  expect(before.code).toBe(0);
+  expect(before.compared).toBeGreaterThan(30);
+  const [pod] = lab.pods.filter(({ node }) => node === lab.node(1).name);
+  if (!pod) throw new Error('a pod of the first node is wanted');
+  await lab.api.send({ method: 'DELETE', path: `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}` }, AbortSignal.timeout(10_000));
+  await until(
+    async () => (await replayed()).rounds > before.rounds,
+    20_000,
+    () => 'the removal is not recorded',
+  );
+  const { code, difference } = await replayed();
+  expect([code, difference]).toEqual([0, undefined]);
+}, 60_000);
+
 it('is followed as it happens', async () => {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const stop = new AbortController();

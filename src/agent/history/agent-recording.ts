@@ -1,4 +1,5 @@
 import { seineVersion } from '../../api/version.ts';
+import { idle } from '../../base/async/pause.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { AgentEvents } from '../../operations/admin/observability.ts';
@@ -13,6 +14,7 @@ import {
 } from '../../operations/history/agent-events.ts';
 import { DeniedBursts } from '../../operations/history/denied-bursts.ts';
 import { History, historyFolder } from '../../operations/history/history.ts';
+import { InputsRecord, type InputsRecordOptions } from '../../operations/history/inputs-record.ts';
 import { NodeWatch } from '../../operations/history/node-watch.ts';
 import { ObjectEvents } from '../../operations/history/object-events.ts';
 import type { openDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
@@ -114,6 +116,12 @@ export class AgentRecording {
   /** Receives each line of the log of denied packets. */
   readonly denied: DeniedLine = (pod, denial, packets) =>
     this.#bursts.note(`${pod.namespace}/${pod.name}`, denial, packets, performance.now());
+
+  /** Records the inputs of compilers until the signal is aborted. Called once the desired state is complete. */
+  recordInputs(port: InputsRecordOptions['port'], log: Log, signal: AbortSignal): void {
+    const clocks = { now: () => performance.now(), wallMs: () => Date.now() };
+    void new InputsRecord({ port, history: this.history, log, ...clocks }).run((ms) => idle(ms, signal), signal);
+  }
 
   /** Compares each second until the signal is aborted. */
   watch({ readiness, started }: ComparedParts, signal: AbortSignal): void {

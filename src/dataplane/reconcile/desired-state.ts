@@ -68,6 +68,8 @@ export class DesiredState<K extends string, V> {
   /** Group that collects the keys set now, within `together`. */
   #gathered: Set<K> | undefined;
   #urgent = noChanges<K>();
+  /** Owners that changed since the follower took them; undefined without a follower. */
+  #followed: Set<string> | undefined;
   #revision = 0;
 
   constructor({
@@ -144,6 +146,7 @@ export class DesiredState<K extends string, V> {
 
   #changed(owner: string, changed: readonly K[]): number {
     if (changed.length === 0) return this.#revision;
+    this.#followed?.add(owner);
     const dirty = this.#isUrgent(owner) || this.#mayOvertake(owner, changed.length) ? this.#urgent : this.#dirty;
     for (const key of changed) {
       dirty.keys.add(key);
@@ -201,6 +204,16 @@ export class DesiredState<K extends string, V> {
       this.#gathered = undefined;
     }
     if (group.size > 0) this.#dirty.groups.push(group);
+  }
+
+  /** Begins to collect owners whose entries change, for one follower. @returns a function that takes them */
+  followOwners(): () => ReadonlySet<string> {
+    this.#followed = new Set();
+    return () => {
+      const taken = this.#followed ?? new Set();
+      this.#followed = new Set();
+      return taken;
+    };
   }
 
   /** Groups of keys from `together`, since the last call of `takeDirty`. */

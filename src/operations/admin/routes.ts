@@ -2,6 +2,7 @@ import type { RotationAnswer } from '../../api/wireguard.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
+import type { InputsPort } from '../compiler-inputs/current-inputs.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import { attemptedNode } from '../trace/connect-node.ts';
@@ -14,7 +15,7 @@ import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied
 import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
 import { type PodExplanationPort, podExplanation } from './explain-pod-route.ts';
 import { type ServiceExplanationPort, serviceExplanation } from './explain-service-route.ts';
-import { type InputsPort, inputs } from './inputs-view.ts';
+import { inputs } from './inputs-view.ts';
 import {
   differences,
   type EntryListPort,

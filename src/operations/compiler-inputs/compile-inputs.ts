@@ -29,9 +29,16 @@ export interface CompiledBridge {
   readonly failures: readonly { readonly owner: Owner; readonly error: SeineError }[];
 }
 
+interface CompileOptions {
+  /** Owners to compile; absent: all. */
+  readonly only?: ReadonlySet<string>;
+  /** Called with the entries of each owner. */
+  readonly compiled?: (owner: Owner, entries: ReadonlyMap<BridgeKey, BridgeValue>) => void;
+}
+
 /** Compiles the flows and groups of a node from its inputs alone: the desired state of the agent that recorded them. Pure. */
-export function compileInputs(inputs: NodeInputs): CompiledBridge {
-  const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
+export function compileInputs(inputs: NodeInputs, options: CompileOptions = {}): CompiledBridge {
+  const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])), options);
   const { environment } = inputs;
   bridge.want(ownerOf('node'), () => compileNode(environment));
   bridge.want(announcementsOwner, () => compileAnnouncements());
@@ -68,20 +75,24 @@ class Assembly implements CompiledBridge {
   readonly owners = new Set<Owner>();
   readonly failures: { readonly owner: Owner; readonly error: SeineError }[] = [];
   readonly #winners: ReadonlyMap<BridgeKey, Owner>;
+  readonly #options: CompileOptions;
 
-  constructor(winners: ReadonlyMap<BridgeKey, Owner>) {
+  constructor(winners: ReadonlyMap<BridgeKey, Owner>, options: CompileOptions) {
     this.#winners = winners;
+    this.#options = options;
   }
 
   /** Several Services may have the same endpoint; it is compiled once. */
   want(owner: Owner, compile: () => Wanted): void {
-    if (this.owners.has(owner)) return;
+    const { only, compiled } = this.#options;
+    if (this.owners.has(owner) || only?.has(owner) === false) return;
     this.owners.add(owner);
     try {
       const wanted = compile();
       this.learned.declare(owner, wanted.flows);
-      for (const [key, value] of encodeBridgeEntries(owner, wanted))
-        if (!this.entries.has(key) || this.#mayReplace(key, owner)) this.entries.set(key, value);
+      const entries = encodeBridgeEntries(owner, wanted);
+      compiled?.(owner, entries);
+      for (const [key, value] of entries) if (!this.entries.has(key) || this.#mayReplace(key, owner)) this.entries.set(key, value);
     } catch (thrown) {
       this.failures.push({ owner, error: SeineError.from(thrown, `compile ${owner}`) });
     }

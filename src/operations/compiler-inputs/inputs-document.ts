@@ -195,7 +195,7 @@ const line = z.discriminatedUnion('is', [
   z.object({ is: z.literal('dispute'), of: dispute }),
   z.object({ is: z.literal('end'), revision: z.int(), lines: z.int() }),
 ]);
-type InputLine = z.output<typeof line>;
+export type InputLine = z.output<typeof line>;
 
 export function writeStart({ node, revision }: Taken, { environment, proxy }: CommonInputs): string {
   return written({ is: 'start', format: inputsFormat, seine: seineVersion, generation, node, revision, environment, proxy });
@@ -248,7 +248,7 @@ function written(value: unknown): string {
  */
 export function readInputs(text: string): ReadInputs {
   const lines = text.split('\n').filter((each) => each !== '');
-  const [start, ...rest] = lines.map(readLine);
+  const [start, ...rest] = lines.map(readInputLine);
   const end = rest.pop();
   if (start?.is !== 'start') throw new SeineError('INVALID_INPUT', 'the inputs have no beginning');
   if (end?.is !== 'end' || end.lines !== rest.length) throw new SeineError('INVALID_INPUT', 'the inputs break off');
@@ -280,7 +280,8 @@ function servicesIn(lines: readonly InputLine[]): readonly ServiceInput[] {
   });
 }
 
-function readLine(text: string, at: number): InputLine {
+/** Reads one line of the document. @param at its position, for messages. @throws SeineError `INVALID_INPUT` */
+export function readInputLine(text: string, at: number): InputLine {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -7,6 +7,7 @@ import { SeineError, withoutCode } from '../../base/errors/seine-error.ts';
 import { agentParts } from '../../operations/support-bundle/agent-files.ts';
 import { ArchiveWriter } from '../../operations/support-bundle/archive.ts';
 import { collect, usualLimits } from '../../operations/support-bundle/collect.ts';
+import { historyParts } from '../../operations/support-bundle/history-files.ts';
 import { kernelParts } from '../../operations/support-bundle/kernel-files.ts';
 import type { Manifest, PartRecord } from '../../operations/support-bundle/manifest.ts';
 import { fileParts } from '../../operations/support-bundle/node-files.ts';
@@ -71,6 +72,7 @@ export async function collectBundle(
     ...ovsdbParts(join(node.ovsRunDir, 'db.sock')),
     ...kernelParts(),
     ...fileParts(places),
+    ...historyParts(node.stateDir, () => Date.now()),
   ];
   const onPart = (record: PartRecord): void => terminal.remark(progressLine(record));
   const interrupted = new AbortController();
