@@ -10,8 +10,9 @@ import { compileSubject, type SubjectIntent } from '../../src/dataplane/compile/
 import { compileNode } from '../../src/dataplane/compile/compile-node.ts';
 import { compilePeer, type PeerIntent } from '../../src/dataplane/compile/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
+import { compileProbes, probesOwner } from '../../src/dataplane/compile/compile-probes.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../../src/dataplane/compile/compile-service-path.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../src/dataplane/compile/compile-time-exceeded.ts';
-import { compileUnservedPorts, unservedPortsOwner } from '../../src/dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
 import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
@@ -91,6 +92,7 @@ class ChangingAgent {
     this.want(unservedPortsOwner, compileUnservedPorts(environment));
     this.want(timeExceededOwner, compileTimeExceeded(environment));
     this.want(refusalsOwner, compileRefusals(environment));
+    this.want(probesOwner, compileProbes(environment));
     for (const peer of this.peers.values()) this.setPeer(peer);
   }
 
