@@ -191,26 +191,34 @@ function apply(agent: ChangingAgent, each: Change): void {
   if (!pod || !peer) throw new Error('the example has a pod and a peer');
   switch (each.do) {
     case 'pod':
-      return agent.setPod(each.number, {
+      agent.setPod(each.number, {
         ...pod,
         ofPort: each.ofPort * 8 + each.number,
         mac: parseMac(`0e:aa:00:00:01:0${each.number}`),
         addresses: [parseIp(`10.10.1.${each.number}`)],
       });
+      break;
     case 'dropPod':
-      return agent.dropPod(each.number);
+      agent.dropPod(each.number);
+      break;
     case 'subject':
-      return agent.setSubject(each.number, { ofPort: 10 + each.number, addresses: [], ingress: each.isClosed ? 'closed' : each.ingress });
+      agent.setSubject(each.number, { ofPort: 10 + each.number, addresses: [], ingress: each.isClosed ? 'closed' : each.ingress });
+      break;
     case 'peer':
-      return agent.setPeer({ ...peer, name: `n${each.number + 2}`, podCidrs: [parseCidr(`10.11.${each.number * 16 + each.size}.0/24`)] });
+      agent.setPeer({ ...peer, name: `n${each.number + 2}`, podCidrs: [parseCidr(`10.11.${each.number * 16 + each.size}.0/24`)] });
+      break;
     case 'dropPeer':
-      return agent.dropPeer(`n${each.number + 2}`);
+      agent.dropPeer(`n${each.number + 2}`);
+      break;
     case 'row':
-      return agent.setRow(each.number);
+      agent.setRow(each.number);
+      break;
     case 'serve':
-      return agent.serve(each.scene);
+      agent.serve(each.scene);
+      break;
     case 'environment':
-      return agent.setEnvironment({ ...agent.environment, denied: each.denied });
+      agent.setEnvironment({ ...agent.environment, denied: each.denied });
+      break;
   }
 }
 
