@@ -7,7 +7,7 @@ import { testTags } from './test/support/test-tags.ts';
 
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
- * whole lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
+ * whole lab; `ui` needs a browser, `runtime` a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
  * another Open vSwitch, `kubernetes` a real one, which is built, `release` podman, emulators and Go; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
@@ -32,6 +32,7 @@ const order = [
   ['unit'],
   ['e2e', 'integration', 'waiting'],
   ['emulated'],
+  ['ui'],
   ['runtime'],
   ['images'],
   ['upgrade'],
@@ -119,6 +120,17 @@ export default defineConfig({
           include: [emulated],
           testTimeout: 900_000,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'ui',
+          include: ['test/ui/**/*.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 15 },
         },
       },
       {

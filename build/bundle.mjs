@@ -11,6 +11,7 @@ import { builtinsAsAsked } from './esbuild/lazy-builtins.mjs';
 import { nativeWhenUsed } from './esbuild/lazy-koffi.mjs';
 import { licensesOf } from './esbuild/licenses.mjs';
 import { withoutUnusedClients } from './esbuild/stub-unused.mjs';
+import { buildPage, withPage } from './ui.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
@@ -29,7 +30,7 @@ const programs = {
 const banner = "import { createRequire as seineCreateRequire } from 'node:module'; const require = seineCreateRequire(import.meta.url);";
 
 /** Renamed into place when complete: a program that starts meanwhile reads the old bundle or the new one. */
-async function bundle(name, entry) {
+async function bundle(name, entry, page) {
   const fresh = join(root, 'dist', `.${name}.${process.pid}.mjs`);
   const { metafile } = await build({
     absWorkingDir: root,
@@ -39,7 +40,7 @@ async function bundle(name, entry) {
     platform: 'node',
     format: 'esm',
     target: 'node22.18',
-    plugins: [builtinsAsAsked, nativeWhenUsed, withoutUnusedClients],
+    plugins: [withPage(page), builtinsAsAsked, nativeWhenUsed, withoutUnusedClients],
     banner: { js: banner },
     // Minifies whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
     minifyWhitespace: true,
@@ -51,7 +52,8 @@ async function bundle(name, entry) {
   });
   renameSync(fresh, join(root, 'dist', `${name}.mjs`));
   const [{ inputs }] = Object.values(metafile.outputs);
-  if (name === 'seinectl-cluster') writeFileSync(join(root, 'dist', `${name}.licenses.txt`), licensesOf(root, Object.keys(inputs)));
+  if (name === 'seinectl-cluster')
+    writeFileSync(join(root, 'dist', `${name}.licenses.txt`), licensesOf(root, [...Object.keys(inputs), ...page.inputs]));
   report(name, metafile);
 }
 
@@ -77,7 +79,8 @@ const kib = (bytes) => `${Math.ceil(bytes / 1024)} KiB`;
 
 mkdirSync(join(root, 'dist'), { recursive: true });
 try {
-  for (const [name, entry] of Object.entries(programs)) await bundle(name, entry);
+  const page = await buildPage();
+  for (const [name, entry] of Object.entries(programs)) await bundle(name, entry, page);
 } catch (error) {
   // esbuild has printed each error with its place; anything else is a bug of this script.
   if (!(error instanceof Error && 'errors' in error)) throw error;

@@ -14,7 +14,7 @@ import { forSecondRun } from './test-run/second-run.mjs';
 const slowestCount = 10;
 const failuresMost = 20;
 /** Projects that have their own commands. */
-const withoutOthers = ['runtime', 'images', 'upgrade', 'ovs', 'kubernetes', 'release'].map((name) => `--project=!${name}`);
+const withoutOthers = ['ui', 'runtime', 'images', 'upgrade', 'ovs', 'kubernetes', 'release'].map((name) => `--project=!${name}`);
 
 const checks = [
   { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },
@@ -104,7 +104,7 @@ function printFailures() {
 
 /** A path or a project selects them; a name alone does not. */
 function projectsFor(args) {
-  return args.some((arg) => /^--project|runtime|upgrade|test\/ovs\/|kubernetes|test\/release\//.test(arg)) ? [] : withoutOthers;
+  return args.some((arg) => /^--project|test\/ui\/|runtime|upgrade|test\/ovs\/|kubernetes|test\/release\//.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);

@@ -14,7 +14,7 @@ const entryFolder = 'src/ovsdb/schema/';
 
 const modules = ['src', 'lab', 'test', 'build']
   .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)))
-  .filter((path) => /\.(?:m?ts|mjs)$/.test(path) && !path.startsWith('test/fixtures/'))
+  .filter((path) => /\.(?:m?tsx?|mjs)$/.test(path) && !path.startsWith('test/fixtures/'))
   .map((path) => {
     const text = readFileSync(join(root, path), 'utf8');
     return { path, text, module: parseSync(path, text).module };

@@ -40,6 +40,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   whatif: 'seinectl whatif -f new-policy.yaml',
   trace: 'seinectl trace shop/web-0 service:shop/db 5432',
   replay: 'seinectl replay seine-node-1.tar.gz --from 2h',
+  ui: 'seinectl ui --no-open',
   timeline: 'seinectl timeline pod shop/web-0 --since 2h',
   collect: 'seinectl collect -o node.tar.gz',
   compile: 'seinectl compile node.tar.gz --check',

@@ -55,6 +55,11 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
+/** Packages for `npm run test:ui` only. */
+export const browserPackages = {
+  'chromium-headless-shell': 'the browser in which the page is tested',
+};
+
 /** Packages for a real Kubernetes in the lab; the rest of it is built. Go is not among them: Debian 12's is too old. */
 export const kubernetesPackages = {
   runc: runtimePackages.runc,

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { runForeground } from './commands.mjs';
 import {
   arm64Packages,
+  browserPackages,
   imagePackages,
   installPackages,
   kernelDemoPackages,
@@ -67,6 +68,7 @@ async function setUpMachine(needs) {
     ...(needs.includes('kernel tests') && kernelTestPackages),
     ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
+    ...(needs.includes('browser') && browserPackages),
     ...(needs.includes('kubernetes') && kubernetesPackages),
     ...(needs.includes('images') && imagePackages),
     ...(needs.includes('release') && releasePackages),

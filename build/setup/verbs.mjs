@@ -3,7 +3,7 @@
  *
  * `needs` is the required set-up: `machine` (Debian packages; root), `kernel` (for the virtual machine; root), `kernel tests` (for its
  * tests; root), `runtimes` (container runtimes; root), `kubernetes` (for a real one, besides its build; root), `images` (for building the
- * images of an installation; root), `release` (for tests of a release; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node),
+ * images of an installation; root), `release` (for tests of a release; root), `arm64` (emulators and podman; root), `browser` (Chromium for tests of the page; root), `npm` (the packages of the lock file and the pinned Node),
  * `products` (plugin, bundles, exports). `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or
  * `.mjs` file is a script for the pinned Node.
  */
@@ -41,8 +41,9 @@ export const verbs = {
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
   'test:chaos': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/main.ts'] },
   'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test-upgrade.mjs'] },
+  'test:ui': { needs: ['machine', 'browser', 'npm', 'products'], run: ['vitest', 'run', '--project', 'ui'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
-  typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },
+  typecheck: { needs: ['npm'], run: ['build/typecheck.mjs'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
   render: { needs: ['npm'], run: ['build/manifests/render.ts'] },
   'release:check': { needs: ['npm'], run: ['build/release/check.ts'] },

@@ -25,6 +25,7 @@ import { secondsUpToADay } from './time-option.ts';
 import { addTimeline } from './timeline/timeline-command.ts';
 import { addDrops } from './trace/drops-command.ts';
 import { addTrace } from './trace/trace-command.ts';
+import { addUi } from './ui/ui-command.ts';
 import { addWhatIf } from './what-if/what-if-command.ts';
 import { addWireGuard } from './wireguard/wireguard-command.ts';
 
@@ -104,6 +105,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   addNode(root, { socket, terminal, exitWith });
   addWire(root, { terminal, stdin, exitWith });
   addCluster(root, { terminal, env: process.env, exitWith });
+  addUi(root, { terminal, env: process.env, exitWith });
   root
     .command('version')
     .description('show versions of seinectl, the agent, Node and Open vSwitch')

@@ -23,9 +23,13 @@ export interface FakeAgent {
   readonly reply: { readonly answer: string; readonly code?: number } | 'silent' | 'cut' | 'refused' | 'no program' | 'exit';
 }
 
-interface FakeFleetOptions {
+export interface FakeFleetOptions {
   readonly agents: readonly FakeAgent[];
   readonly tls?: { readonly key: string; readonly cert: string };
+  /** Answers of all agents to some paths, without their query; other paths have the agent's `reply`. */
+  readonly paths?: Readonly<Record<string, string>>;
+  /** The same for one agent, by `NODE PATH`. */
+  readonly pathsOfNode?: Readonly<Record<string, string>>;
   /** Delay of an agent (ms). */
   readonly delayMs?: number;
   /** True if nodes may not be listed. */
@@ -153,8 +157,11 @@ export class FakeFleet {
 
   #relayed(request: IncomingMessage, response: ServerResponse): void {
     this.requests.push(request.url ?? '');
-    const { reply } = (request.socket as unknown as { readonly agent: FakeAgent }).agent; // set in `#join`
-    if (typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(reply.answer);
+    const { reply, node } = (request.socket as unknown as { readonly agent: FakeAgent }).agent; // set in `#join`
+    const path = (request.url ?? '').replace(/\?.*/, '');
+    const ofPath = this.#options.pathsOfNode?.[`${node} ${path}`] ?? this.#options.paths?.[path];
+    if (ofPath !== undefined && typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(ofPath);
+    else if (typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(reply.answer);
   }
 }
 

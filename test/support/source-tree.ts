@@ -31,7 +31,7 @@ export interface Import {
 export function sourceFiles(): readonly SourceFile[] {
   return [src, join(root, 'lab')]
     .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => pathOf(join(folder, file))))
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
+    .filter((file) => /\.tsx?$/.test(file) && !file.endsWith('.test.ts'))
     .toSorted()
     .map(parse);
 }
@@ -53,7 +53,7 @@ export function everyFile(): readonly { readonly path: string; readonly statemen
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(
         (file) =>
-          file.endsWith('.ts') &&
+          /\.tsx?$/.test(file) &&
           !generated.has(folder === 'src' ? file : join(folder, file)) &&
           !(folder === 'test' && file.startsWith('fixtures/')),
       )

@@ -27,6 +27,11 @@ export class ExecStream extends Duplex {
     socket.on('error', (cause) => this.destroy(new SeineError('UNAVAILABLE', `the exec has failed: ${cause.message}`, { cause })));
   }
 
+  /** Does nothing: Node's HTTP client calls it on a connection that it uses again. */
+  ref(): this {
+    return this;
+  }
+
   override _read(): void {
     this.#socket.resume();
   }

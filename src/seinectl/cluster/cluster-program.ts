@@ -13,6 +13,7 @@ import { addPolicyExplain } from '../policy/explain-connection.ts';
 import type { Terminal } from '../terminal.ts';
 import { addTimeline } from '../timeline/timeline-command.ts';
 import { addTrace } from '../trace/trace-command.ts';
+import { addUi } from '../ui/ui-command.ts';
 import { addCluster } from './cluster-command.ts';
 
 const onNodes = `
@@ -52,6 +53,7 @@ export async function runCluster(
   addPolicyExplain(policy, context);
   addDenied(policy, context);
   addCapture(root, context);
+  addUi(root, context);
   try {
     await root.parseAsync([...args], { from: 'user' });
     return code;

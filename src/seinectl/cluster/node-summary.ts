@@ -27,6 +27,7 @@ interface SummaryProblem {
   readonly kind: string;
   readonly about: string;
   readonly message: string;
+  readonly remedy?: string | undefined;
 }
 
 export interface PolicySummary {
@@ -60,7 +61,7 @@ const answerSchema = z.object({
     .enum(['no problems', 'problems', 'not all checked', 'unknown', formerVerdict])
     .transform((verdict) => (verdict === formerVerdict ? 'not all checked' : verdict))
     .catch('unknown'),
-  problems: many(z.object({ kind: z.string(), about: word, message: word })),
+  problems: many(z.object({ kind: z.string(), about: word, message: word, remedy: z.string().optional().catch(undefined) })),
   healthChecks: checksSchema.optional(),
   bridge: z.object({ dataPath: word }).catch({ dataPath: 'unknown' }),
   networkPolicy: z

@@ -39,6 +39,38 @@ export function relayTo(exec: Pick<PodExec, 'open'>, pod: AgentPod): AgentRelay 
   };
 }
 
+/** Relays to agents that are asked again and again: each stays open until its agent, or the pool, ends. */
+export class RelayPool {
+  readonly #exec: Pick<PodExec, 'open'>;
+  readonly #relays = new Map<string, AgentRelay>();
+
+  constructor(exec: Pick<PodExec, 'open'>) {
+    this.#exec = exec;
+  }
+
+  of(pod: AgentPod): AgentRelay {
+    const known = this.#relays.get(pod.pod);
+    if (known) return known;
+    const relay = relayTo(this.#exec, pod);
+    this.#relays.set(pod.pod, relay);
+    return relay;
+  }
+
+  /** Ends the relays of pods that are no longer among these. */
+  keepOnly(pods: readonly AgentPod[]): void {
+    const kept = new Set(pods.map(({ pod }) => pod));
+    for (const [name, relay] of this.#relays)
+      if (!kept.has(name)) {
+        this.#relays.delete(name);
+        relay.close();
+      }
+  }
+
+  close(): void {
+    this.keepOnly([]);
+  }
+}
+
 /** Reports whether the image of the agent has no relay. */
 export function isWithoutRelay(error: SeineError): boolean {
   return error.context['relay'] === 'none';
@@ -78,7 +110,7 @@ class RelayConnections extends Agent {
   }
 
   override reuseSocket(stream: Duplex, request: ClientRequest): void {
-    request.reusedSocket = true;
+    super.reuseSocket(stream, request);
     clearTimeout(this.#idle.get(stream));
   }
 

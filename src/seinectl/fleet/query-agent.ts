@@ -2,7 +2,8 @@ import { pause } from '../../base/async/pause.ts';
 import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
-import { isWithoutRelay, relayTo } from './agent-relay.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { isWithoutRelay, type RelayPool, relayTo } from './agent-relay.ts';
 import type { AgentPod } from './agents.ts';
 
 /** Answer of one agent, or the reason why there is none. */
@@ -16,6 +17,10 @@ export interface RelayRequest {
 interface AskedQuestion<T> {
   /** Request to the agent over the exec relay. Absent for a question that needs a program on the node. */
   readonly request?: RelayRequest;
+  /** Several requests to one agent, instead of `request`. */
+  readonly ask?: (agent: AgentClient, signal: AbortSignal) => Promise<T>;
+  /** Relays that stay open between questions; absent: each ends with its answer. */
+  readonly relays?: RelayPool;
   /** Command with the same answer, to execute in the container of an agent without relay. */
   readonly command: readonly string[];
   /** @throws SeineError `PROTOCOL` for an invalid answer */
@@ -96,9 +101,9 @@ async function askOne<T>(
   if (pod.trouble !== undefined) return { failure: pod.trouble };
   const limit = within(signal, question.timeoutMs);
   try {
-    if (question.request !== undefined && !withoutRelay.has(pod.image)) {
+    if ((question.request ?? question.ask) !== undefined && !withoutRelay.has(pod.image)) {
       try {
-        return { answer: question.understand(await requestOnce(exec, pod, question.request, limit)) };
+        return { answer: await askByRelay(exec, pod, question, limit) };
       } catch (thrown) {
         if (!(thrown instanceof SeineError) || !isWithoutRelay(thrown)) throw thrown;
         withoutRelay.add(pod.image);
@@ -118,17 +123,18 @@ export function failureText({ rawMessage, context }: SeineError, namespace: stri
   return isForbidden ? `${rawMessage}; the user needs the rights to create and get pods/exec in namespace ${namespace}` : rawMessage;
 }
 
-async function requestOnce(
+async function askByRelay<T>(
   exec: Pick<PodExec, 'open'>,
   pod: AgentPod,
-  { path, method }: RelayRequest,
+  { request, ask, understand, relays }: AskedQuestion<T>,
   signal: AbortSignal,
-): Promise<string> {
-  const relay = relayTo(exec, pod);
+): Promise<T> {
+  const relay = relays?.of(pod) ?? relayTo(exec, pod);
   try {
-    return await relay.client.text(path, method, signal);
+    if (ask) return await ask(relay.client, signal);
+    return understand(await relay.client.text(request?.path ?? '', request?.method, signal));
   } finally {
-    relay.close();
+    if (!relays) relay.close();
   }
 }
 

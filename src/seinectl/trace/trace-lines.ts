@@ -59,7 +59,7 @@ function segmentLines({ node, hops }: WholePath['segments'][number], isWide: boo
   });
 }
 
-function outcomeLines({ what, to, drop, onward }: TraceOutcome, node: string): string[] {
+export function outcomeLines({ what, to, drop, onward }: TraceOutcome, node: string): string[] {
   switch (what) {
     case 'pod':
       return [`  Delivered to ${to} on ${node}.`];
@@ -92,7 +92,7 @@ function dropLines({ table, name, message, cause, remedy, packets }: NonNullable
   ];
 }
 
-function policyLines({ policy }: WholePath['segments'][number]): string[] {
+export function policyLines({ policy }: WholePath['segments'][number]): string[] {
   return decidedEnds(policy).map(({ direction, pod, verdict, by, why, change }) => {
     const names = by.join(', ');
     if (verdict === 'allow') return `  Policy: ${direction} of ${pod} is allowed by ${names}.`;

@@ -1,0 +1,58 @@
+import { ExplainView } from './explain-view.tsx';
+import { parameters, show } from './location.ts';
+import { NowView } from './now-view.tsx';
+import { ViewLink } from './parts.tsx';
+import { PolicyView } from './policy-view.tsx';
+import { TraceView } from './trace-view.tsx';
+
+const views = [
+  { name: 'now', title: 'Now', View: NowView },
+  { name: 'trace', title: 'Trace', View: TraceView },
+  { name: 'policy', title: 'Policy', View: PolicyView },
+  { name: 'explain', title: 'Pod, Service, Node', View: ExplainView },
+] as const;
+
+/** The page: navigation, and the view that the address names. */
+export function App() {
+  const name = parameters.value['view'] ?? 'now';
+  const { View, title } = views.find((view) => view.name === name) ?? views[0];
+  document.title = `${title} – Seine`;
+  return (
+    <>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById('main')?.focus();
+        }}
+      >
+        Skip to the content
+      </a>
+      <header>
+        <a
+          class="brand"
+          href="/"
+          onClick={(event) => {
+            event.preventDefault();
+            show({});
+          }}
+        >
+          Seine
+        </a>
+        <nav aria-label="Views">
+          <ul>
+            {views.map((view) => (
+              <li key={view.name} aria-current={view.name === name ? 'page' : undefined}>
+                <ViewLink to={{ view: view.name }}>{view.title}</ViewLink>
+              </li>
+            ))}
+          </ul>
+        </nav>
+      </header>
+      <main id="main" tabindex={-1}>
+        <View />
+      </main>
+    </>
+  );
+}

@@ -1,0 +1,181 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { Asked } from './questions.ts';
+import { addressOf, type Parameters, show } from './location.ts';
+import { commandText, count, duration } from './texts.ts';
+
+export type BadgeTone = 'good' | 'bad' | 'warn' | 'quiet';
+
+/** A word with a shape: its colour is never the only sign. */
+export function Badge({ tone, children }: { readonly tone: BadgeTone; readonly children: ComponentChildren }) {
+  const shape = { good: '✓', bad: '✕', warn: '!', quiet: '·' }[tone];
+  return (
+    <span class={`badge ${tone}`}>
+      <span aria-hidden="true">{shape}</span> {children}
+    </span>
+  );
+}
+
+/** Link to another view, without loading the page again. */
+export function ViewLink({ to, children }: { readonly to: Parameters; readonly children: ComponentChildren }) {
+  return (
+    <a
+      href={addressOf(to)}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        show(to);
+      }}
+    >
+      {children}
+    </a>
+  );
+}
+
+/** Command of a view, to be copied, and its answer, to be saved. */
+export function CommandLine({ words, answer, name }: { readonly words: readonly string[]; readonly answer: unknown; readonly name: string }) {
+  const text = commandText(words);
+  const [copied, setCopied] = useState('');
+  const copy = (): void => {
+    navigator.clipboard.writeText(text).then(
+      () => setCopied('Copied'),
+      () => setCopied('The browser does not allow copying'),
+    );
+  };
+  return (
+    <div class="command">
+      <code>{text}</code>
+      <button type="button" onClick={copy}>
+        Copy
+      </button>
+      <button type="button" disabled={answer === undefined} onClick={() => save(answer, name)}>
+        Save JSON
+      </button>
+      <span role="status">{copied}</span>
+    </div>
+  );
+}
+
+function save(answer: unknown, name: string): void {
+  const url = URL.createObjectURL(new Blob([JSON.stringify(answer, undefined, 2)], { type: 'application/json' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = `seine-${name}.json`;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** State of a question that has no new answer: loading, refused, invalid, or old. */
+export function AskedState<T>({ asked, what }: { readonly asked: Asked<T>; readonly what: string }) {
+  const { answer, atMs, stale, failure, isLoading } = asked;
+  if (failure?.kind === 'forbidden')
+    return (
+      <div class="notice bad" role="alert">
+        <h2>You may not see {what}</h2>
+        <p>{failure.message}</p>
+        <p>The page has the rights of your kubeconfig. Ask the cluster’s administrator for the right that is named above.</p>
+      </div>
+    );
+  if (failure)
+    return (
+      <div class={`notice ${failure.kind === 'invalid' ? 'warn' : 'bad'}`} role="alert">
+        <h2>{failure.kind === 'invalid' ? 'This cannot be answered' : 'No answer'}</h2>
+        <p>{failure.message}</p>
+        {answer === undefined ? null : <p>The last answer is below{atMs === undefined ? '' : `, ${duration((Date.now() - atMs) / 1_000)} old`}.</p>}
+        <button type="button" onClick={asked.ask}>
+          Try again
+        </button>
+      </div>
+    );
+  if (stale !== undefined && atMs !== undefined)
+    return (
+      <div class="notice warn" role="alert">
+        <h2>This is {duration((Date.now() - atMs) / 1_000)} old</h2>
+        <p>{stale}</p>
+      </div>
+    );
+  if (answer === undefined && isLoading)
+    return (
+      <p class="loading" role="status">
+        Loading {what} …
+      </p>
+    );
+  return null;
+}
+
+/** Reports whether an answer is old and is shown greyed. */
+export function isOld<T>({ stale, failure, answer }: Asked<T>): boolean {
+  return answer !== undefined && (stale !== undefined || failure !== undefined);
+}
+
+/** Age of an answer, and a button for a new one. */
+export function Freshness<T>({ asked }: { readonly asked: Asked<T> }) {
+  const { atMs, isLoading } = asked;
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((value) => value + 1), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const age = atMs === undefined ? '' : `${duration(Math.max(0, (Date.now() - atMs) / 1_000))} ago`;
+  return (
+    <p class="freshness">
+      <span>{isLoading ? 'Asking …' : age}</span>
+      <button type="button" onClick={asked.ask} disabled={isLoading}>
+        Refresh
+      </button>
+    </p>
+  );
+}
+
+/** Names of nodes, the first of many. */
+export function NodeNames({ nodes, total }: { readonly nodes: readonly string[]; readonly total: number }) {
+  const shown = nodes.slice(0, 5);
+  const more = total - shown.length;
+  return (
+    <span class="names">
+      {count(total, 'node')}:{' '}
+      {shown.map((node, at) => (
+        <span key={node}>
+          {at > 0 ? ', ' : ''}
+          <ViewLink to={{ view: 'explain', kind: 'node', name: node }}>{node}</ViewLink>
+        </span>
+      ))}
+      {more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}
+    </span>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onInput: (value: string) => void;
+  readonly names?: readonly string[];
+  readonly hint?: string;
+  readonly id: string;
+}
+
+/** Text field with suggestions. */
+export function Field({ label, value, onInput, names, hint, id }: FieldProps) {
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        value={value}
+        autocomplete="off"
+        spellcheck={false}
+        list={names && names.length > 0 ? `${id}-names` : undefined}
+        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+      {hint === undefined ? null : <small id={`${id}-hint`}>{hint}</small>}
+      {names && names.length > 0 ? (
+        <datalist id={`${id}-names`}>
+          {names.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,234 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { FormNames } from '../answers/explained.ts';
+import type { TracedFamily, TracedNode, TracedWay, TraceView as TraceAnswer } from '../answers/trace-view.ts';
+import { type Parameters, parameters, show } from './location.ts';
+import { AskedState, Badge, CommandLine, Field, Freshness, isOld } from './parts.tsx';
+import { useAnswer } from './questions.ts';
+
+const DIFFER = 4;
+const tones = { allowed: 'good', denied: 'bad', unknown: 'warn' } as const;
+const verdictNames = { meaning: 'API objects', desired: 'agents', bridge: 'Open vSwitch' } as const;
+
+/** The path of a packet, hop by hop, with its verdicts. */
+export function TraceView() {
+  const asked = parameters.value;
+  const { from = '', to = '', port = '', family = '', established = '' } = asked;
+  const query = new URLSearchParams({ from, to, port, family, established });
+  const trace = useAnswer<TraceAnswer>(from !== '' && to !== '' ? `trace?${query}` : undefined, undefined, 'POST');
+  return (
+    <section aria-labelledby="trace-title">
+      <div class="title">
+        <h1 id="trace-title">Trace</h1>
+        {trace.answer ? <Freshness asked={trace} /> : null}
+      </div>
+      <p>Where a packet goes, and who decides. No packet is sent: the flows that are installed now are interpreted.</p>
+      <TraceForm asked={asked} />
+      <AskedState asked={trace} what="this path" />
+      {trace.answer ? (
+        <div class={isOld(trace) ? 'old' : ''} aria-live="polite">
+          {trace.answer.exitCode === DIFFER ? (
+            <div class="notice bad" role="alert">
+              <h2>The verdicts differ</h2>
+              <p>For two readings, API objects, agents and Open vSwitch do not agree. The pair that differs locates the fault.</p>
+            </div>
+          ) : null}
+          {trace.answer.traces.map((each) => (
+            <FamilyPaths key={each.family} trace={each} />
+          ))}
+        </div>
+      ) : null}
+      <CommandLine words={commandOf(asked)} answer={trace.answer} name="trace" />
+    </section>
+  );
+}
+
+function commandOf({ from = 'FROM', to = 'TO', port = '', family = '', established = '' }: Parameters): string[] {
+  return [
+    ...['seinectl', 'trace', from, to],
+    ...(port === '' ? [] : [port]),
+    ...(family === '' ? [] : ['--family', family]),
+    ...(established === '' ? [] : ['--established']),
+  ];
+}
+
+function TraceForm({ asked }: { readonly asked: Parameters }) {
+  const pods = useAnswer<FormNames>('names?kind=pod').answer?.names ?? [];
+  const services = useAnswer<FormNames>('names?kind=service').answer?.names ?? [];
+  const [form, setForm] = useState<Parameters>(asked);
+  // The address may change without the form, by the history of the browser.
+  useEffect(() => setForm(asked), [asked]);
+  const set = (name: string) => (value: string) => setForm({ ...form, [name]: value });
+  const value = (name: string): string => form[name] ?? '';
+  return (
+    <form
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        show({ ...form, view: 'trace' });
+      }}
+    >
+      <Field id="from" label="From" value={value('from')} onInput={set('from')} names={pods} hint="NAMESPACE/POD, node:NAME, outside or an address" />
+      <Field
+        id="to"
+        label="To"
+        value={value('to')}
+        onInput={set('to')}
+        names={[...services.map((name) => `service:${name}`), ...pods]}
+        hint="also service:NAMESPACE/NAME"
+      />
+      <Field id="port" label="Port" value={value('port')} onInput={set('port')} hint="80, 53/UDP or icmp" />
+      <div class="field">
+        <label for="family">Family</label>
+        <select id="family" value={value('family')} onChange={(event) => set('family')(event.currentTarget.value)}>
+          <option value="">all that both ends have</option>
+          <option value="ipv4">IPv4</option>
+          <option value="ipv6">IPv6</option>
+        </select>
+      </div>
+      <div class="actions">
+      <div class="field check">
+        <label>
+          <input
+            type="checkbox"
+            checked={value('established') === 'true'}
+            onChange={(event) => set('established')(event.currentTarget.checked ? 'true' : '')}
+          />{' '}
+          A later packet of the connection
+        </label>
+      </div>
+      <button type="submit" class="primary" disabled={value('from') === '' || value('to') === ''}>
+        Trace
+      </button>
+      </div>
+    </form>
+  );
+}
+
+function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
+  const { family, from, to, packet, paths, moreEndpoints } = trace;
+  const port = packet.destinationPort === undefined ? packet.protocol : `${packet.destinationPort}/${packet.protocol}`;
+  return (
+    <section>
+      <h2>
+        {family === 'ipv4' ? 'IPv4' : 'IPv6'}: {from} → {to} {port}
+      </h2>
+      <p class="quiet">
+        {packet.source} → {packet.destination}
+        {trace.connection === 'established' ? ', a packet of a connection that is assumed to be established' : ''}
+      </p>
+      {paths.map((path, at) => (
+        <PathCard key={path.endpoints.join() || String(at)} path={path} />
+      ))}
+      {moreEndpoints > 0 ? <p class="quiet">{moreEndpoints} more endpoints were not traced.</p> : null}
+    </section>
+  );
+}
+
+function PathCard({ path }: { readonly path: TracedWay }) {
+  const { verdict, endpoints, stages, verdicts, missing } = path;
+  return (
+    <article class="card">
+      <p class="verdict">
+        <Badge tone={tones[verdict]}>{verdict}</Badge>
+        {endpoints.length > 0 ? <span> to {endpoints.slice(0, 3).join(', ')}{endpoints.length > 3 ? ` and ${endpoints.length - 3} more` : ''}</span> : null}
+      </p>
+      <dl class="verdicts">
+        {verdicts.map(({ of, verdict: each, why }) => (
+          <div key={of}>
+            <dt>By {verdictNames[of]}</dt>
+            <dd>
+              <Badge tone={each === null ? 'quiet' : tones[each]}>{each ?? 'not compared'}</Badge> <span class="quiet">{each === null ? '' : why}</span>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <ol class="path">
+        {stages.map((stage) => (
+          <Stage key={stage.node} stage={stage} />
+        ))}
+        {missing ? (
+          <li class="stage unknown">
+            <h3>{missing.node}</h3>
+            <p>
+              <Badge tone="warn">unknown</Badge> {missing.reason}
+            </p>
+          </li>
+        ) : null}
+      </ol>
+    </article>
+  );
+}
+
+function Stage({ stage: { node, hops, result, drop, difference } }: { readonly stage: TracedNode }) {
+  const visible = hops.filter(({ text }) => text !== '');
+  return (
+    <li class="stage">
+      <h3>{node}</h3>
+      <ol class="hops">
+        {visible.map((hop) => (
+          <li key={`${hop.table} ${hop.flow}`}>
+            <code>{hop.table}</code>
+            <span>{hop.text}</span>
+          </li>
+        ))}
+      </ol>
+      {drop ? (
+        <div class="drop">
+          <p>
+            <Badge tone="bad">ends in {drop.table}</Badge> <code>{drop.name}</code>
+            {drop.packets === null ? '' : `, ${drop.packets} such packets so far`}
+          </p>
+          <p>{drop.message}.</p>
+          <p>
+            <strong>Usual cause:</strong> {drop.cause}.
+          </p>
+          <p>
+            <strong>What to do:</strong> {drop.remedy}.
+          </p>
+        </div>
+      ) : null}
+      {result.map((line) => (
+        <p key={line}>{line}</p>
+      ))}
+      {difference ? (
+        <div class="drop">
+          <p>
+            <Badge tone="bad">flows differ in {difference.table}</Badge> {difference.owner ?? ''}
+          </p>
+          <p>
+            Desired: <code>{difference.desired ?? 'no flow'}</code>
+          </p>
+          <p>
+            Present: <code>{difference.bridge ?? 'no flow'}</code>
+          </p>
+        </div>
+      ) : null}
+      <details>
+        <summary>All {hops.length} tables and their flows</summary>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: an area that scrolls has to be reachable with the keyboard (WCAG 2.1.1) */}
+        <div class="scroll" tabindex={0} role="region" aria-label={`Tables and flows of ${node}`}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Table</th>
+                <th scope="col">Flow</th>
+                <th scope="col">Owner</th>
+              </tr>
+            </thead>
+            <tbody>
+              {hops.map((hop) => (
+                <tr key={`${hop.table} ${hop.flow}`}>
+                  <th scope="row">{hop.table}</th>
+                  <td>
+                    <code>{hop.flow ?? 'no flow matches'}</code>
+                  </td>
+                  <td>{hop.owner ?? ''}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </details>
+    </li>
+  );
+}

@@ -1,0 +1,137 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { fakeStatus } from '../support/fake-fleet.ts';
+import { launchBrowser, type OpenPage, openPage, violations } from './open-page.ts';
+import { hostile, shop } from './shop.ts';
+
+let browser: Browser;
+let folder: string;
+const open: OpenPage[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'seine-ui-'));
+  browser = await launchBrowser();
+});
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close();
+});
+afterAll(async () => {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function shown(options: Parameters<typeof openPage>[2] = shop): Promise<OpenPage> {
+  const opened = await openPage(browser, folder, options);
+  open.push(opened);
+  return opened;
+}
+
+/** Address of each view with an answer, and an element of the answer. */
+const views = {
+  now: ['/', '.figures'],
+  trace: ['/?view=trace&from=shop%2Fweb-0&to=shop%2Fdb-0&port=5432', '.path'],
+  policy: ['/?view=policy&namespace=shop&source=shop%2Fapi-0&destination=shop%2Fdb-0', '.matrix'],
+  pod: ['/?view=explain&kind=pod&name=shop%2Fweb-0', '.lines'],
+  node: ['/?view=explain&kind=node&name=node-2', '.lines'],
+  'trace without a question': ['/?view=trace', 'form'],
+  'policy without a namespace': ['/?view=policy', 'form'],
+  'an unknown pod': ['/?view=explain&kind=pod&name=shop%2Fnone', '.notice'],
+  'a node that does not answer': ['/?view=explain&kind=node&name=node-3', '.notice'],
+} as const;
+
+describe.each(Object.keys(views) as (keyof typeof views)[])('the view: %s', (name) => {
+  const [address, element] = views[name];
+  it('has no violation of WCAG 2.2 AA, no error, and no content beside the window, in both schemes and widths', async () => {
+    const { page, origin, errors } = await shown();
+    for (const colorScheme of ['light', 'dark'] as const)
+      for (const width of [1_280, 360]) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 800 });
+        await page.goto(origin + address);
+        await page.locator(element).first().waitFor();
+        expect(await violations(page), `${colorScheme} ${width}`).toEqual([]);
+        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${colorScheme} ${width}`).toBe(true);
+      }
+    expect(await page.evaluate('window.hostile')).toBeUndefined();
+    expect(errors).toEqual([]);
+  });
+});
+
+it('shows readiness, problems with remedies, drops, and agents that do not answer', async () => {
+  const { page } = await shown();
+  await page.locator('.figures').waitFor();
+  const main = await page.locator('main').textContent();
+  for (const expected of ['2 of 3', '1 agent of 3 did not answer', 'No such file or directory', 'run seinectl diff on this node', '2,408'])
+    expect(main).toContain(expected);
+  expect(main).toContain('18,014,398,509,481,986'); // twice 2^53 + 1
+  expect(main).toContain(`entries are refused: ${hostile.markup}`);
+});
+
+it('traces from the form, keeps the question in the address, and names the drop and its remedy', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=trace`);
+  await page.getByLabel('From').fill('shop/web-0');
+  await page.getByLabel('To', { exact: true }).fill('shop/db-0');
+  await page.getByLabel('Port').fill('5432');
+  await page.getByRole('button', { name: 'Trace' }).click();
+  await page.locator('.path').waitFor();
+  expect(new URL(page.url()).searchParams.get('to')).toBe('shop/db-0');
+  expect(await page.locator('.drop').textContent()).toContain('policy.ingress, 1204 such packets so far');
+  expect(await page.locator('.command code').textContent()).toBe('seinectl trace shop/web-0 shop/db-0 5432');
+  await page.goBack();
+  await page.locator('.path').waitFor({ state: 'detached' });
+});
+
+it('moves in the policy matrix with the arrow keys, and shows the rule of a cell', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=policy&namespace=shop`);
+  await page.locator('#cell-0-0').focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+  expect(await page.evaluate('document.activeElement.id')).toBe('cell-1-1');
+  await page.getByRole('button', { name: /^shop\/api\S* to shop\/db\S*: in part$/ }).click();
+  expect(await page.locator('.card').textContent()).toContain('shop/db-clients spec.ingress[0]');
+});
+
+it('names the right that a user without exec lacks', async () => {
+  const { page } = await shown({ ...shop, agents: shop.agents.map((agent) => ({ ...agent, reply: 'refused' })) });
+  await page.locator('.notice').waitFor();
+  expect(await page.locator('.notice').textContent()).toContain('create and get pods/exec in namespace seine-system');
+  expect(await violations(page)).toEqual([]);
+});
+
+it('shows the last answer, greyed, with its age while the API server is away', async () => {
+  const { page, fleet } = await shown();
+  await page.locator('.figures').waitFor();
+  await fleet.close();
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.locator('.old').waitFor();
+  expect(await page.locator('.notice').first().textContent()).toMatch(/This is \d+ s old/);
+  expect(await page.locator('.figures').textContent()).toContain('2 of 3');
+  expect(await violations(page)).toEqual([]);
+});
+
+it('reports false data of an agent as no answer', async () => {
+  const liar = { node: 'node-1', reply: { answer: JSON.stringify({ readiness: 7, problems: hostile.markup }) } } as const;
+  const { page } = await shown({ ...shop, agents: [liar, { node: 'node-2', reply: { answer: fakeStatus('node-2') } }] });
+  await page.locator('.figures').waitFor();
+  expect(await page.locator('main').textContent()).toContain('its answer is not a status');
+});
+
+it('shows a cluster of 1,000 nodes', async () => {
+  const agents = Array.from({ length: 1_000 }, (_, at) => ({ node: `node-${at}`, reply: { answer: fakeStatus(`node-${at}`) } }));
+  const { page } = await shown({ agents, paths: { '/v1/drops': shop.paths?.['/v1/drops'] ?? '' } });
+  const firstMs = performance.now();
+  await page.locator('.figures').waitFor();
+  const seen = { firstMs: Math.round(performance.now() - firstMs), refreshMs: 0 };
+  expect(await page.locator('.figures').textContent()).toContain('1000 of 1000');
+  const answered = page.waitForResponse((response) => response.url().endsWith('/api/now'));
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  const refreshMs = performance.now();
+  await answered;
+  seen.refreshMs = Math.round(performance.now() - refreshMs);
+  console.log('1,000 nodes', JSON.stringify(seen));
+});
