@@ -87,29 +87,27 @@ export function programFor(terminal: Terminal, stdin: Readable) {
     code = await work;
   };
   const programContext: ProgramContext = { context, terminal, exitWith };
+  const clusterContext = { agent: () => context().agent, terminal, env: process.env, exitWith };
   addInspection(root, programContext);
-  const policy = addPolicy(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
-  addReach(policy, { terminal, env: process.env, exitWith });
+  const policy = addPolicy(root, clusterContext);
+  addReach(policy, clusterContext);
   addPause(root, programContext);
   addWireGuard(root, { agent: () => context().agent, terminal, exitWith });
   addAnnotate(root, programContext);
   addCapture(root, {
-    ...{ agent: () => context().agent, terminal, env: process.env, exitWith },
+    ...clusterContext,
     here: async (name, options) => (await import('./capture/capture.ts')).capture(context().agent, name, options, terminal),
   });
   addPacketPaths(root, programContext);
-  addFlows(root, { agent: () => context().agent, terminal, env: process.env, exitWith });
-  addReplay(root, { terminal, exitWith });
-  addTimeline(root, { agent: () => context().agent, isOnNode: true, terminal, env: process.env, exitWith });
+  addFlows(root, clusterContext);
+  addReplay(root, clusterContext);
+  addTimeline(root, { ...clusterContext, isOnNode: true });
   addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
   addNode(root, { socket, terminal, exitWith });
   addWire(root, { terminal, stdin, exitWith });
-  addCluster(root, { terminal, env: process.env, exitWith });
-  addUi(root, { terminal, env: process.env, exitWith });
-  root
-    .command('version')
-    .description('show versions of seinectl, the agent, Node and Open vSwitch')
-    .action(() => exitWith(version(context())));
+  addCluster(root, clusterContext);
+  addUi(root, clusterContext);
+  addVersion(root, programContext);
   printHelpHint(root, root.name());
   return { command: root, socket, code: () => code };
 }
@@ -119,6 +117,13 @@ interface ProgramContext {
   readonly terminal: Terminal;
   /** Called with the exit code of the command. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
+}
+
+function addVersion(root: Command, { context, exitWith }: ProgramContext): void {
+  root
+    .command('version')
+    .description('show versions of seinectl, the agent, Node and Open vSwitch')
+    .action(() => exitWith(version(context())));
 }
 
 function addAnnotate(root: Command, { context, exitWith }: ProgramContext): void {

@@ -37,7 +37,10 @@ export class ExecStream extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, written: (error?: Error | null) => void): void {
-    this.#socket.send(Buffer.concat([Buffer.of(execChannels.stdin), chunk]), (error) => written(error ?? null));
+    // A program that has ended reads nothing: the end of the connection, which follows, has the reason.
+    this.#socket.send(Buffer.concat([Buffer.of(execChannels.stdin), chunk]), (error) => {
+      if (!error) written();
+    });
   }
 
   override _destroy(error: Error | null, destroyed: (error?: Error | null) => void): void {

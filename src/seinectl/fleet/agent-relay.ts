@@ -94,6 +94,7 @@ class RelayConnections extends Agent {
   override createConnection(_options: unknown, opened?: (error: Error | null, stream: Duplex) => void): undefined {
     const { namespace, pod, relay } = this.#pod;
     const command = [relay.program, '--join', relay.socket];
+    this.failure = undefined;
     this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(
       (stream) =>
         opened?.(
@@ -120,14 +121,18 @@ class RelayConnections extends Agent {
   }
 }
 
+/** Reports whether an error of Node only reports that the connection has ended. */
 function isHangUp(thrown: unknown): boolean {
-  return thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET';
+  return !(thrown instanceof SeineError) && !codeOf(thrown).startsWith('HPE_');
+}
+
+function codeOf(thrown: unknown): string {
+  return thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
 }
 
 function failureOf(thrown: unknown): SeineError {
-  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
   // The plugin of an older image answers with an error of CNI.
-  if (code.startsWith('HPE_')) return withoutRelay(thrown);
+  if (codeOf(thrown).startsWith('HPE_')) return withoutRelay(thrown);
   if (!(thrown instanceof SeineError)) return new SeineError('UNAVAILABLE', 'the answer breaks off', { cause: thrown });
   // The API server accepted the exec, and the runtime did not run the program: the image does not have it.
   if (thrown.code === 'REFUSED' && thrown.context['status'] === undefined) return withoutRelay(thrown);
