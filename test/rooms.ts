@@ -20,7 +20,7 @@ export const floors: readonly (readonly string[])[] = [
 export const areas: Readonly<Record<string, readonly string[]>> = {
   seinectl: ['simulate', 'operations', 'policy', 'dataplane', 'install', 'ui', 'openflow', 'ovsdb', 'netlink', 'kubernetes', 'api', 'base'],
   agent: ['operations', 'policy', 'pods', 'services', 'nodes', 'dataplane', 'install', 'openflow', 'netlink', 'kubernetes', 'api', 'base'],
-  simulate: ['policy', 'services', 'kubernetes', 'base'],
+  simulate: ['operations', 'policy', 'pods', 'services', 'dataplane', 'openflow', 'kubernetes', 'api', 'base'],
   operations: ['policy', 'pods', 'services', 'nodes', 'dataplane', 'openflow', 'ovsdb', 'netlink', 'cni', 'kubernetes', 'api', 'base'],
   policy: ['pods', 'nodes', 'dataplane', 'openflow', 'netlink', 'kubernetes', 'api', 'base'],
   pods: ['nodes', 'dataplane', 'openflow', 'netlink', 'cni', 'kubernetes', 'api', 'base'],
@@ -53,6 +53,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     'seinectl/protocols',
     'seinectl/reach',
     'seinectl/replay',
+    'seinectl/simulate',
     'seinectl/status',
     'seinectl/timeline',
     'seinectl/trace',
@@ -79,6 +80,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/protocols': ['seinectl'],
   'seinectl/reach': ['seinectl', 'seinectl/fleet'],
   'seinectl/replay': ['seinectl', 'seinectl/timeline'],
+  'seinectl/simulate': ['seinectl', 'seinectl/reach', 'seinectl/trace', 'seinectl/what-if'],
   'seinectl/status': ['seinectl'],
   'seinectl/what-if': ['seinectl', 'seinectl/fleet', 'seinectl/reach'],
   'seinectl/timeline': ['seinectl', 'seinectl/fleet'],
@@ -119,7 +121,9 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'operations/trace': ['operations/diagnose/entries'],
   'operations/support-bundle': ['operations/compiler-inputs', 'operations/history'],
   'simulate/objects': [],
-  'simulate/what-if': ['simulate/objects'],
+  'simulate/services': ['simulate/objects'],
+  'simulate/cluster': ['simulate/objects', 'simulate/services'],
+  'simulate/what-if': ['simulate/objects', 'simulate/services'],
   'policy/controller': ['policy/engine', 'policy/engine/identities', 'policy/flows', 'policy/matrix'],
   'policy/convert': ['policy/verify/reference'],
   'policy/denied-log': ['policy/controller', 'policy/matrix'],
@@ -251,6 +255,33 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'base/log': [],
   'base/net': ['base/errors'],
 };
+
+/**
+ * Rooms that a browser can load: what they import, directly or not, has no `node:` import. `test/browser-rooms.test.ts` bundles them. Bytes need a
+ * global `Buffer`.
+ */
+export const browserRooms: readonly string[] = [
+  'base/bytes',
+  'base/errors',
+  'base/net',
+  'dataplane/compile',
+  'dataplane/flow-walk',
+  'dataplane/pipeline',
+  'dataplane/switch-model',
+  'policy/engine',
+  'policy/flows',
+  'policy/lint',
+  'policy/matrix',
+  'policy/reach',
+  'policy/verify/forwarding-reference',
+  'policy/verify/proof',
+  'policy/verify/reference',
+  'services/compile',
+  'simulate/cluster',
+  'simulate/objects',
+  'simulate/services',
+  'simulate/what-if',
+];
 
 /** Folders of more than twenty files, each with the reason that its README gives. */
 export const largeFolders: readonly string[] = ['openflow/text'];

@@ -35,6 +35,7 @@ const larger: Readonly<Record<string, string>> = {
   'src/policy/flows/inherited-rows.ts read': order,
   'src/seinectl/bundle/collect.ts collectBundle': order,
   'src/seinectl/reach/reach-commands.ts addReach': table,
+  'src/seinectl/simulate/simulate-command.ts addSimulate': table,
   'src/seinectl/timeline/timeline-command.ts addTimeline': table,
   'src/services/controller/open-services.ts openServices': construction,
   'src/dataplane/reconcile/testing/reconciler-setup.ts reconcilerScene': construction,

@@ -9,7 +9,8 @@ import { type Reflector, Reflector as Watching } from '../kubernetes/client/refl
 import type { ReflectorReport, ReflectorStatus } from '../kubernetes/client/reflector/reflector-report.ts';
 import type { Replica } from '../kubernetes/client/replica/replica.ts';
 import type { Resource } from '../kubernetes/client/resource.ts';
-import { type ClusterNetworkPolicy, clusterNetworkPoliciesOf, clusterPolicyApi } from '../kubernetes/resources/cluster-network-policy.ts';
+import { type ClusterNetworkPolicy, clusterNetworkPoliciesOf } from '../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyApi } from '../kubernetes/resources/cluster-policy-api.ts';
 import { endpointSlices } from '../kubernetes/resources/endpoint-slice.ts';
 import { type LiveSettings, liveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
 import { namespaces } from '../kubernetes/resources/namespace.ts';

@@ -1,5 +1,5 @@
+import { sha256 } from '../base/bytes/sha256.ts';
 import type { Attachment } from './request.ts';
-import { sha256 } from './sha256.ts';
 
 /*
  * A DEL that finds no agent until its deadline is recorded and reported as done: a container runtime should be able to stop a pod while its

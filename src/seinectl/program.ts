@@ -20,6 +20,7 @@ import { addWire } from './protocols/commands.ts';
 import { addReach } from './reach/reach-commands.ts';
 import { addReplay } from './replay/replay-command.ts';
 import { type ResourceName, resources } from './resources.ts';
+import { addSimulate } from './simulate/simulate-command.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
 import { addTimeline } from './timeline/timeline-command.ts';
@@ -44,6 +45,7 @@ Examples:
   seinectl drops --for 10s                        how many packets ended, and why
   seinectl flows -f --verdict denied              connections as they happen, and the policies that deny them
   seinectl whatif -f policy.yaml                  which connections a change breaks and opens, before it is made
+  seinectl simulate -f manifests/ trace shop/web-0 shop/db-0 5432    the same path without a cluster
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
   seinectl policy pod shop/web-0                  which policies isolate a pod, and what they allow
@@ -157,6 +159,7 @@ function addPacketPaths(root: Command, { context, terminal, exitWith }: ProgramC
   addTrace(root, { agent, terminal, env: process.env, exitWith });
   addDrops(root, { agent, terminal, exitWith });
   addWhatIf(root, { terminal, env: process.env, exitWith });
+  addSimulate(root, { terminal, exitWith });
 }
 
 /** Adds commands that pause and resume repair. */

@@ -7,7 +7,7 @@ import { plain } from '../../src/seinectl/paint.ts';
 import { run } from '../../src/seinectl/program.ts';
 import { root } from '../support/source-tree.ts';
 
-const page = readFileSync(join(root, 'docs/what-if.md'), 'utf8');
+const page = ['what-if', 'simulation'].map((name) => readFileSync(join(root, `docs/${name}.md`), 'utf8')).join('\n');
 const files = [...page.matchAll(/^`([\w./-]+)`:\n```(?:yaml|json)\n([\s\S]*?)^```$/gm)];
 const commands = [...page.matchAll(/^```sh\nseinectl (.*)\n```\n```text\n([\s\S]*?)^```$/gm)];
 const folder = mkdtempSync(join(tmpdir(), 'what-if-'));
@@ -25,12 +25,12 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-it('has the files and commands of the page', () => {
-  expect([files.length, commands.length]).toEqual([3, 2]);
+it('has the files and commands of the pages', () => {
+  expect([files.length, commands.length]).toEqual([4, 3]);
 });
 
 it.each(commands.map(([, command = '', output = '']) => [command, output] as const))(
-  'prints what the page shows: seinectl %s',
+  'prints what the pages show: seinectl %s',
   async (command, output) => {
     const lines: string[] = [];
     const room = { width: Number.POSITIVE_INFINITY, paint: plain };

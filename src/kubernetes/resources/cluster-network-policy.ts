@@ -1,6 +1,4 @@
 import * as z from 'zod';
-import type { KubeHttp } from '../client/http-client.ts';
-import { OptionalApi } from '../client/optional-api.ts';
 import { ownValue, type Protocol, parseObject, portNumber, type Resource, stringMap } from '../client/resource.ts';
 import { type DeniedAnswer, deniedAnnotation, deniedIn, deniedValues } from './denied-annotation.ts';
 import { labelSelector, network, type SelectorRequirements } from './label-selector.ts';
@@ -128,19 +126,10 @@ const protocolSchema = z
   });
 
 const group = 'policy.networking.k8s.io';
-/** Versions that can be read, the preferred one first. */
-const versions = ['v1beta1', 'v1alpha2'] as const;
-type ClusterNetworkPolicyVersion = (typeof versions)[number];
 
-/** Requests to a cluster that may not serve ClusterNetworkPolicies, or in another version; for a reader that follows them. */
-export function clusterPolicyApi(http: Pick<KubeHttp, 'stream' | 'json'>): OptionalApi {
-  return new OptionalApi({ http, group, versions });
-}
-
-/** The same for a reader that lists them once: it has no objects that a short absence could remove. */
-export function clusterPolicyListApi(http: Pick<KubeHttp, 'stream' | 'json'>): OptionalApi {
-  return new OptionalApi({ http, group, versions, confirmAfterMs: 0 });
-}
+/** API group, and its versions that can be read, the preferred one first. */
+export const clusterPolicyGroup = { group, versions: ['v1beta1', 'v1alpha2'] } as const;
+type ClusterNetworkPolicyVersion = (typeof clusterPolicyGroup.versions)[number];
 
 /** Returns the resource as a version of the API serves it. The versions have the same fields. */
 export function clusterNetworkPoliciesOf(version: ClusterNetworkPolicyVersion): Resource<ClusterNetworkPolicy> {

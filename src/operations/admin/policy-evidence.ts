@@ -5,7 +5,7 @@ import type { NodeEnvironment, PolicyMode } from '../../dataplane/compile/enviro
 import { tables } from '../../dataplane/pipeline/tables.ts';
 import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence as lists } from '../../kubernetes/resources/policy-evidence.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';

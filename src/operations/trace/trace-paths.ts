@@ -114,7 +114,11 @@ function differenceOf(node: TraceNode, bridge: WalkedPacket, desired: WalkedPack
 
 function isSameHop(a: WalkHop, b: WalkHop | undefined): boolean {
   if (!b || a.table !== b.table || a.flow?.priority !== b.flow?.priority) return false;
-  return !a.flow || !b.flow || Buffer.compare(a.flow.instructions, b.flow.instructions) === 0;
+  return !a.flow || !b.flow || areEqual(a.flow.instructions, b.flow.instructions);
+}
+
+function areEqual(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
 function outcomeOf(node: TraceNode, walked: WalkedPacket): TraceOutcome {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { digests } from '../../base/bytes/digest.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type {
   DecidedRange,
@@ -102,7 +102,7 @@ export class ContentNames {
   #hash(of: object, text: () => string): string {
     const known = this.#known.get(of);
     if (known !== undefined) return known;
-    const hash = createHash('sha256').update(text()).digest('base64url').slice(0, 20);
+    const hash = digests.base64url(text()).slice(0, 20);
     this.#known.set(of, hash);
     return hash;
   }

@@ -6,7 +6,7 @@ import { keyOf, type ReachObjects } from './objects.ts';
 import type { ReachParty } from './party.ts';
 import { partyKey } from './party.ts';
 import { decidersOf, type ReachRange } from './ranges.ts';
-import { Reach } from './reach.ts';
+import { type Reach, reachSides } from './reach.ts';
 import { portsText } from './table.ts';
 import { pairOf, type Unit, unitsOf } from './units.ts';
 
@@ -48,7 +48,7 @@ export interface ReachSides {
  * @throws SeineError `INVALID_INPUT` for an object that cannot be understood
  */
 export function reachDifference(before: ReachObjects, after: ReachObjects): ReachDifference {
-  return differenceOf({ before: new Reach(before), after: new Reach(after) });
+  return differenceOf(reachSides(before, after));
 }
 
 /** Compares two sides that are computed already. Only parties that both have are compared. */

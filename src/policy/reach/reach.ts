@@ -1,13 +1,8 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { type Family, isIp, parseIp } from '../../base/net/ip.ts';
-import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
-import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
-import { policyPods } from '../../kubernetes/resources/policy-pod.ts';
-import { PolicyEngine } from '../engine/policy-engine.ts';
+import type { Family } from '../../base/net/ip.ts';
 import { combined, identityOf, relationOf } from '../matrix/interpret.ts';
 import {
   classesIn,
-  type DirectionMatrix,
   type MatrixSubject,
   type PeerIdentity,
   type PolicyDecision,
@@ -22,15 +17,13 @@ import { withOwnedAddresses } from './owned-addresses.ts';
 import { addressesOf, type ReachParty } from './party.ts';
 import { type PodGroup, podGroups, representatives } from './pod-groups.ts';
 import { combine, type EndRanges, everyPort, type ReachRange } from './ranges.ts';
+import { SharedEngine } from './shared-engine.ts';
 
 /** Connections that policies allow from one party to another. */
 export interface Reachability {
   /** Ranges of ports by family; a family is absent if one of the two has no address of it. */
   readonly families: ReadonlyMap<Family, readonly ReachRange[]>;
 }
-
-/** Node of the engine. Representatives of all groups are its pods. No Node has this name, because it is not a DNS name. */
-const ANALYSED_NODE = '(analysis)';
 
 /** Properties of a party that the results depend on. */
 interface PartyFacts {
@@ -59,13 +52,15 @@ export class Reach {
   /**
    * Computes the policies of a cluster.
    *
+   * @param computed engine with all objects, as another side of the same change left it; absent: a new one
    * @throws SeineError `INVALID_INPUT` for an object that cannot be understood, with its kind, name and field
    */
-  constructor(objects: ReachObjects) {
-    this.objects = withOwnedAddresses(objects);
+  constructor(objects: ReachObjects, computed?: SharedEngine) {
+    this.objects = computed ? objects : withOwnedAddresses(objects);
     this.groups = podGroups(this.objects);
     this.#representatives = representatives(this.groups);
-    this.#matrix = matrixOf(this.objects, new Set(this.#representatives.values()));
+    const engine = computed ?? new SharedEngine(new Set(this.#representatives.values()));
+    this.#matrix = engine.matrixFor(this.objects);
   }
 
   /** Returns the connections that policies allow. Equal results of a family are the same object. */
@@ -196,51 +191,10 @@ interface KnownParty {
   readonly facts: PartyFacts;
 }
 
-const clusterPolicies = clusterNetworkPoliciesOf('v1beta1');
-
-function matrixOf(objects: ReachObjects, local: ReadonlySet<string>): PolicyMatrix {
-  const engine = new PolicyEngine(ANALYSED_NODE, Number.MAX_SAFE_INTEGER);
-  for (const { metadata } of objects.namespaces) engine.putNamespace(metadata.name, metadata.labels ?? {});
-  for (const { metadata, spec, status } of objects.nodes)
-    engine.putNode({
-      name: metadata.name,
-      labels: metadata.labels ?? {},
-      podCidrs: spec.podCIDRs ?? [],
-      addresses: status.addresses.flatMap(({ address }) => (isIp(address) ? [parseIp(address).text] : [])),
-    });
-  for (const object of objects.pods) {
-    const pod = understood('Pod', keyOf(object), () => policyPods.project(object));
-    if (pod) engine.putPod(local.has(keyOf(object)) ? { ...pod, nodeName: ANALYSED_NODE } : pod);
-  }
-  for (const object of objects.networkPolicies) {
-    const policy = understood('NetworkPolicy', keyOf(object), () => networkPolicies.project(withUid(object)));
-    if (policy) engine.putPolicy(policy);
-  }
-  for (const object of objects.clusterNetworkPolicies ?? []) {
-    const { name } = object.metadata;
-    const raw = { ...object, metadata: { uid: name, ...object.metadata } };
-    const policy = understood('ClusterNetworkPolicy', name, () => clusterPolicies.project(raw));
-    if (policy) engine.putClusterPolicy(policy);
-  }
-  engine.update();
-  return plainMatrix(engine.matrix);
-}
-
-/** Copies the engine's view into maps, which are read many times. */
-function plainMatrix({ subjects, ownNode, ingress, egress }: PolicyMatrix): PolicyMatrix {
-  const copy = ({ identities, relations }: DirectionMatrix) => ({ identities: new Map(identities), relations: new Map(relations) });
-  return { subjects: new Map(subjects), ownNode, ingress: copy(ingress), egress: copy(egress) };
-}
-
-/** Objects in files have no UID yet. */
-function withUid(object: ReachObjects['networkPolicies'][number]): unknown {
-  return { ...object, metadata: { uid: keyOf(object), ...object.metadata } };
-}
-
-function understood<T>(kind: string, name: string, read: () => T): T {
-  try {
-    return read();
-  } catch (thrown) {
-    throw new SeineError('INVALID_INPUT', `${kind} ${name}: ${SeineError.from(thrown, 'parse').rawMessage}`, { cause: thrown });
-  }
+/** Reachability before and after a change. One engine computes both: only what changes is computed twice. */
+export function reachSides(before: ReachObjects, after: ReachObjects): { readonly before: Reach; readonly after: Reach } {
+  const owned = { before: withOwnedAddresses(before), after: withOwnedAddresses(after) };
+  const local = [owned.before, owned.after].flatMap((objects) => [...representatives(podGroups(objects)).values()]);
+  const engine = new SharedEngine(new Set(local));
+  return { before: new Reach(owned.before, engine), after: new Reach(owned.after, engine) };
 }

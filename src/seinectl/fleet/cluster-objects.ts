@@ -1,7 +1,7 @@
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import type { ForwardedObjects, ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import type {

@@ -30,7 +30,12 @@ const NAMES_SHOWN = 4;
 
 /** `seinectl policy reach`: the connections that policies allow. @returns the exit code */
 export async function showReach(options: ReachOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
-  const reach = new Reach(await readObjects(options, env));
+  return showReachOf(await readObjects(options, env), options, terminal);
+}
+
+/** The same about objects that are known. @returns the exit code */
+export function showReachOf(objects: ReachObjects, options: Omit<ReachOptions, keyof ObjectSource>, terminal: Terminal): number {
+  const reach = new Reach(objects);
   const { rows, units, confirmed, disagreements } = reachTable(reach, filterOf(reach, options));
   if (options.output === 'json') print(terminal, { rows, confirmed, notConfirmed: disagreements.length }, 'json');
   else if (options.output === 'csv') for (const line of csvLines(rows)) terminal.line(line);
@@ -44,7 +49,7 @@ export async function showReach(options: ReachOptions, terminal: Terminal, env: 
   return disagreements.length > 0 ? reachExitCodes.notConfirmed : reachExitCodes.ok;
 }
 
-function filterOf(reach: Reach, { from, to, port }: ReachOptions): TableFilter {
+function filterOf(reach: Reach, { from, to, port }: Pick<ReachOptions, 'from' | 'to' | 'port'>): TableFilter {
   const isUnit = (text: string | undefined): ((unit: Unit) => boolean) => {
     if (text === undefined) return () => true;
     const wanted = new Set(partiesOf(reach.objects, parseSelection(text)).map(partyKey));

@@ -6,7 +6,7 @@ import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
@@ -69,6 +69,8 @@ export function textOf(file: string): string {
 
 /** @throws SeineError `INVALID_INPUT` for text that is not YAML, with the line */
 export function documentsOf(place: string, text: string): readonly ManifestDocument[] {
+  const json = jsonIn(text);
+  if (json !== undefined) return [{ place, object: json }];
   const documents = [...parseAllDocuments(text, { uniqueKeys: true })];
   return documents.map((document, index) => {
     const where = documents.length > 1 ? `${place} document ${index + 1}` : place;
@@ -76,6 +78,16 @@ export function documentsOf(place: string, text: string): readonly ManifestDocum
     if (error) throw new SeineError('INVALID_INPUT', `${where}: ${error.message.split('\n', 1)[0]}`);
     return { place: where, object: read(where, () => document.toJS({ maxAliasCount: ALIASES_MAX }) as unknown) };
   });
+}
+
+/** Value of a text that is JSON, which is read a hundred times faster than YAML. */
+function jsonIn(text: string): unknown {
+  if (!text.trimStart().startsWith('{')) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // a flow mapping of YAML, or an error, which the parser of YAML reports with its line
+  }
 }
 
 function read<T>(place: string, work: () => T): T {

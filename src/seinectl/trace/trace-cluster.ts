@@ -4,16 +4,17 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
-import { type ForwardedObjects, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
 import { askAgents, type RelayRequest } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
+import { meaningFor } from './path-meaning.ts';
 import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
-import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholePath, type WholeTrace } from './whole-trace.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
 /** Time limit of one agent (ms). */
 const AGENT_TIMEOUT_MS = 30_000;
@@ -181,24 +182,4 @@ function nodeTraceOf(stdout: string): NodeTrace {
   const isTrace = typeof answer === 'object' && answer !== null && 'traces' in answer && Array.isArray(answer.traces);
   if (!isTrace) throw new SeineError('PROTOCOL', 'the answer is not a trace: the agent may be older than this seinectl');
   return answer as NodeTrace;
-}
-
-/** TraceVerdict of the API objects about a path; undefined where they do not decide. */
-function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpoints }: WholePath): PathMeaning | undefined {
-  const { packet, node } = trace;
-  if (trace.connection === 'established') return undefined;
-  const [endpoint] = endpoints;
-  const [, address = '', port = ''] = /^(.*):(\d+)$/.exec(endpoint ?? '') ?? [];
-  const { verdict, why, by } = meaningOf(
-    objects,
-    {
-      source: packet.source,
-      destination: packet.destination,
-      protocol: packet.protocol,
-      node,
-      ...(packet.destinationPort !== undefined && { port: packet.destinationPort }),
-    },
-    endpoint === undefined ? undefined : { address, port: Number(port) },
-  );
-  return { verdict, why: by.length > 0 ? `${why}: ${by.join(', ')}` : why };
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { digests } from '../../base/bytes/digest.ts';
 import { addressBits, type Cidr, hostCidr, type Ip } from '../../base/net/ip.ts';
 import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
@@ -24,12 +24,12 @@ export function rangeSetOf(ranges: readonly Cidr[]): RangeSet {
 }
 
 function rangeSet(ranges: readonly Cidr[]): RangeSet {
-  const hash = createHash('sha256');
-  for (const text of ranges.map((range) => range.text).sort()) hash.update(`${text}\n`);
-  const digest = hash.digest();
+  const texts = ranges.map((range) => range.text).sort();
+  const digest = digests.hex(texts.map((text) => `${text}\n`).join(''));
+  const word = (at: number): number => Number.parseInt(digest.slice(8 * at, 8 * at + 8), 16);
   return {
-    owner: ownerOf('service', `source-ranges:${digest.toString('hex', 0, 8)}`),
-    number: [reg.sourceRangesHigh(digest.readUInt32BE(0)), reg.sourceRangesLow(digest.readUInt32BE(4))],
+    owner: ownerOf('service', `source-ranges:${digest.slice(0, 16)}`),
+    number: [reg.sourceRangesHigh(word(0)), reg.sourceRangesLow(word(1))],
   };
 }
 

@@ -5,7 +5,7 @@ import {
   type ServiceVerdict,
   shownAddresses,
 } from '../../services/compile/service-intent.ts';
-import { type ClientPlace, dependsOnNode, intentsAt, portName, type ServedSide } from './service-answers.ts';
+import { type ClientPlace, dependsOnNode, intentsAt, portName, type ServedSide } from '../services/service-answers.ts';
 import { type ServedChange, type SideName, sideNames } from './service-cells.ts';
 import type { ServiceConfirmation } from './service-confirmation.ts';
 

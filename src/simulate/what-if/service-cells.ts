@@ -1,7 +1,7 @@
 import type { Family } from '../../base/net/ip.ts';
 import type { ReachParty } from '../../policy/reach/party.ts';
 import type { ServiceEndpoint, ServiceIntent } from '../../services/compile/service-intent.ts';
-import type { ClientPlace } from './service-answers.ts';
+import type { ClientPlace } from '../services/service-answers.ts';
 
 export const sideNames = ['before', 'after'] as const;
 export type SideName = (typeof sideNames)[number];

@@ -8,8 +8,8 @@ import type { Unit } from '../../policy/reach/units.ts';
 import type { ServiceEndpoint, ServiceIntent } from '../../services/compile/service-intent.ts';
 import { answerFor } from '../../services/compile/service-intent.ts';
 import type { SimulatedObjects } from '../objects/cluster-objects.ts';
+import { type ClientPlace, dependsOnNode, intentsAt, portName, type ServedSide, ServiceIndex } from '../services/service-answers.ts';
 import { externalChanges } from './external-difference.ts';
-import { type ClientPlace, dependsOnNode, intentsAt, portName, type ServedSide, ServiceIndex } from './service-answers.ts';
 import { type ClientAnswer, type JudgedEndpoint, type ServedChange, type ServiceCell, type SideName, sideNames } from './service-cells.ts';
 import { ServiceConfirmation } from './service-confirmation.ts';
 

@@ -1,6 +1,6 @@
 import type { ReachDisagreement } from '../../policy/reach/confirm.ts';
 import { differenceOf, type ReachChange } from '../../policy/reach/difference.ts';
-import { Reach } from '../../policy/reach/reach.ts';
+import { reachSides } from '../../policy/reach/reach.ts';
 import type { Unit } from '../../policy/reach/units.ts';
 import { reachObjectsOf, type SimulatedObjects } from '../objects/cluster-objects.ts';
 import { addedConflicts } from './address-conflicts.ts';
@@ -30,7 +30,7 @@ export interface WhatIf extends Pick<ProposedCluster, 'changed' | 'notConsidered
  */
 export function whatIf(before: SimulatedObjects, proposal: Proposal): WhatIf {
   const { objects: after, changed, notConsidered } = proposedCluster(before, proposal);
-  const sides = { before: new Reach(reachObjectsOf(before)), after: new Reach(reachObjectsOf(after)) };
+  const sides = reachSides(reachObjectsOf(before), reachObjectsOf(after));
   const { changes, units, confirmed, disagreements } = differenceOf(sides);
   const served = serviceDifference({ sides, units, objects: { before, after } });
   return {

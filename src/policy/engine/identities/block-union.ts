@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { digests } from '../../../base/bytes/digest.ts';
 import { addressBits, type Cidr, cidrContains, type Family } from '../../../base/net/ip.ts';
 
 /** Addresses of one network, except those of networks within it. */
@@ -34,7 +34,7 @@ export function unionText(union: readonly PeerBlock[]): string {
   const texts = union.map(blockText);
   const [only] = texts;
   if (only !== undefined && texts.length === 1) return `block ${only}`;
-  return `${texts.length} blocks ${createHash('sha256').update(texts.join('\n')).digest('base64url')}`;
+  return `${texts.length} blocks ${digests.base64url(texts.join('\n'))}`;
 }
 
 /** Text of a block, such as `10.0.0.0/8 -10.1.0.0/16`. */

@@ -1,0 +1,108 @@
+import { type Cidr, cidrAddress, type Family, type Ip, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { type Mac, parseMac } from '../../base/net/mac.ts';
+import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
+import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
+import { compileSubject } from '../../dataplane/compile/compile-entry.ts';
+import { compileNode } from '../../dataplane/compile/compile-node.ts';
+import { compilePeer, type PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import { compilePod, type PodIntent } from '../../dataplane/compile/compile-pod.ts';
+import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-service-path.ts';
+import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { nothing } from '../../dataplane/desired/host-entries.ts';
+import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { ofPorts, podOfPorts } from '../../dataplane/pipeline/well-known.ts';
+import type { PolicyEngine } from '../../policy/engine/policy-engine.ts';
+import { PolicyFlows } from '../../policy/flows/policy-flows.ts';
+import { keyOf } from '../../policy/reach/objects.ts';
+import type { NodeObject, PodObject } from '../../policy/verify/reference/objects.ts';
+import { FlowLayer } from './flow-layer.ts';
+
+/** MTU of pods where the network of the nodes has 1500 (bytes). It does not affect which packets are forwarded. */
+const POD_MTU = 1_450;
+
+/** Pod of a simulated node, with the numbers that the API lacks. */
+interface PlacedPod extends PodIntent {
+  /** `namespace/name`. */
+  readonly name: string;
+}
+
+/** A node's own inputs. */
+export interface SimulatedParts {
+  readonly environment: NodeEnvironment;
+  readonly pods: readonly PlacedPod[];
+}
+
+/** Derives the environment of a node and the interfaces of its pods. OpenFlow ports are assigned in the order of names, MACs by address. */
+export function partsOf(node: NodeObject, pods: readonly PodObject[]): SimulatedParts {
+  const podCidrs = onePerFamily((node.spec.podCIDRs ?? []).map(parseCidr));
+  const addresses = podCidrs.map((cidr) => cidrAddress(cidr, 1n));
+  const environment: NodeEnvironment = {
+    gateway: { name: 'antrea-gw0', ofPort: ofPorts.gateway, mac: macOf(addresses[0]), mtu: POD_MTU, addresses },
+    tunnel: { ofPort: ofPorts.tunnel, type: 'geneve', port: 6_081 },
+    podCidrs,
+    transport: transportOf(node),
+    serviceCidrs: [],
+  };
+  const placed = pods
+    .toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
+    .map((pod, at): PlacedPod => {
+      const own = onePerFamily((pod.status.podIPs ?? []).map(({ ip }) => parseIp(ip)));
+      return { name: keyOf(pod), ofPort: podOfPorts.first + at, mac: macOf(own[0]), addresses: own };
+    });
+  return { environment, pods: placed };
+}
+
+function onePerFamily<T extends Cidr | Ip>(all: readonly T[]): readonly T[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => all.find((each) => each.family === family) ?? []);
+}
+
+/** Ethernet address of a locally administered range, by the last 32 bits of an IP address. */
+function macOf(ip: Ip | undefined): Mac {
+  const digits = ((ip?.value ?? 0n) & 0xffff_ffffn).toString(16).padStart(8, '0');
+  return parseMac(`0a:58:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}:${digits.slice(6)}`);
+}
+
+export function transportOf({ status }: NodeObject): readonly Ip[] {
+  return onePerFamily(status.addresses.flatMap(({ type, address }) => (type === 'InternalIP' && isIp(address) ? [parseIp(address)] : [])));
+}
+
+export function peerOf(node: NodeObject): PeerIntent {
+  return { name: node.metadata.name, podCidrs: (node.spec.podCIDRs ?? []).map(parseCidr), transport: transportOf(node) };
+}
+
+const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Compiles what a node wants on its bridge, without Services. @param engine engine whose local pods are those of the node */
+export function compileLayer({ environment, pods }: SimulatedParts, peers: Iterable<PeerIntent>, engine: PolicyEngine): FlowLayer {
+  const layer = new FlowLayer();
+  layer.want(ownerOf('node'), compileNode(environment));
+  layer.want(announcementsOwner, compileAnnouncements());
+  layer.want(unservedPortsOwner, compileUnservedPorts(environment));
+  layer.want(timeExceededOwner, compileTimeExceeded(environment));
+  layer.want(refusalsOwner, compileRefusals(environment));
+  layer.want(probesOwner, compileProbes(environment));
+  for (const peer of peers) layer.want(ownerOf('peer', peer.name), compilePeer(peer, environment));
+  const policyFlows = new PolicyFlows({ families });
+  const { ingress, egress, subjects } = engine.matrix;
+  const keysOf = ({ identities, relations }: typeof ingress) => ({
+    identities: new Set(identities.keys()),
+    relations: new Set(relations.keys()),
+  });
+  const { wanted } = policyFlows.update(engine.matrix, {
+    subjects: new Set(subjects.keys()),
+    ingress: keysOf(ingress),
+    egress: keysOf(egress),
+  });
+  for (const [owner, flows] of wanted) layer.want(owner, { ...nothing, flows });
+  for (const pod of pods) {
+    const { name, ...intent } = pod;
+    layer.want(ownerOf('pod', name), compilePod(intent));
+    const classes = policyFlows.classesOf(name);
+    const subject = { ofPort: pod.ofPort, addresses: pod.addresses };
+    const standing = classes === 'closed' ? ({ ingress: 'closed', egress: 'closed' } as const) : classes === 'free' ? {} : classes;
+    layer.want(ownerOf('subject', name), { ...nothing, flows: compileSubject({ ...subject, ...standing }) });
+  }
+  return layer;
+}

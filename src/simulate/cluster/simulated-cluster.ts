@@ -1,0 +1,197 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { isIp, parseIp } from '../../base/net/ip.ts';
+import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
+import { type PolicyPod, policyPods } from '../../kubernetes/resources/policy-pod.ts';
+import { PolicyEngine } from '../../policy/engine/policy-engine.ts';
+import { isPoliced, keyOf } from '../../policy/reach/objects.ts';
+import { withOwnedAddresses } from '../../policy/reach/owned-addresses.ts';
+import type { NodeObject, PodObject } from '../../policy/verify/reference/objects.ts';
+import type { SimulatedObjects } from '../objects/cluster-objects.ts';
+import { completedCluster } from '../objects/completed-cluster.ts';
+import { ObjectsIndex } from '../objects/objects-index.ts';
+import { placedPods } from '../objects/placed-pods.ts';
+import { FlowLayers } from './flow-layer.ts';
+import { compileLayer, partsOf, peerOf, type SimulatedParts } from './node-compiler.ts';
+import { ServiceLayers } from './service-layers.ts';
+
+/** Node of the engine whose pods are local. No Node has this name, because it is not a DNS name. */
+const SIMULATED_NODE = '(simulation)';
+/** Compiled nodes that are kept. A packet passes two. */
+const NODES_KEPT = 4;
+
+/** A compiled node. */
+export interface SimulatedNode extends SimulatedParts {
+  readonly name: string;
+  readonly flows: FlowLayers;
+}
+
+/**
+ * A cluster computed from its objects. Nodes are compiled when a packet reaches them. Numbers that the API lacks are assigned in the order of names.
+ * One policy engine has all objects; the pods of the node that is compiled are its local pods meanwhile.
+ */
+export class SimulatedCluster {
+  /** The objects, completed as the API server and controllers would. */
+  readonly objects: SimulatedObjects;
+  readonly #index: ObjectsIndex;
+  readonly #engine = new PolicyEngine(SIMULATED_NODE, Number.MAX_SAFE_INTEGER);
+  readonly #services: ServiceLayers;
+  readonly #nodes: ReadonlyMap<string, NodeObject>;
+  readonly #peers: readonly PeerIntent[];
+  readonly #podsOfNode: ReadonlyMap<string, readonly PodObject[]>;
+  readonly #policyPods = new Map<string, PolicyPod>();
+  readonly #podsByAddress = new Map<string, PodObject>();
+  readonly #podsByName = new Map<string, PodObject>();
+  readonly #compiled = new Map<string, SimulatedNode>();
+  /** Node whose pods are the engine's local ones. */
+  #local: string | undefined;
+
+  /** @throws SeineError `INVALID_INPUT` for an object that cannot be read */
+  constructor(objects: SimulatedObjects) {
+    this.objects = completedCluster(withOwnedAddresses(placedPods(objects)));
+    const { nodes, pods } = this.objects;
+    this.#nodes = new Map(nodes.map((node) => [node.metadata.name, node]));
+    this.#peers = nodes.map(peerOf);
+    this.#podsOfNode = Map.groupBy(pods.filter(isPoliced), ({ spec }) => spec.nodeName ?? '');
+    for (const pod of pods) this.#podsByName.set(keyOf(pod), pod);
+    for (const pod of pods.filter(isPoliced)) for (const { ip } of pod.status.podIPs ?? []) this.#podsByAddress.set(parseIp(ip).text, pod);
+    this.#index = new ObjectsIndex(this.objects);
+    this.#fillEngine();
+    this.#services = new ServiceLayers(this.objects);
+  }
+
+  get nodeNames(): readonly string[] {
+    return [...this.#nodes.keys()].sort();
+  }
+
+  podNamed(name: string): PodObject | undefined {
+    return this.#podsByName.get(name);
+  }
+
+  podAt(address: string): PodObject | undefined {
+    return this.#podsByAddress.get(address);
+  }
+
+  /** Returns the objects that can matter to packets between addresses. */
+  objectsAt(addresses: readonly string[]): SimulatedObjects {
+    return this.#index.objectsAt(addresses);
+  }
+
+  peerAt(address: string): string | undefined {
+    return this.#peers.find(({ transport }) => transport.some(({ text }) => text === address))?.name;
+  }
+
+  /** Returns the node that a packet enters first: that of the sender, else of the receiver, else the first one. */
+  firstNode(from: string, to: string): string {
+    const [first] = this.nodeNames;
+    const node = this.#nodeOf(from) ?? this.#nodeOf(to) ?? first;
+    if (node === undefined) throw new SeineError('INVALID_INPUT', 'the objects have no Node');
+    return node;
+  }
+
+  #nodeOf(name: string): string | undefined {
+    const [, node] = /^node:(.+)$/.exec(name) ?? [];
+    if (node !== undefined) return this.#nodes.has(node) ? node : undefined;
+    return (isIp(name) ? this.podAt(parseIp(name).text) : this.podNamed(name))?.spec.nodeName;
+  }
+
+  /** Returns a compiled node. @throws SeineError `INVALID_INPUT` for a node that does not exist */
+  node(name: string): SimulatedNode {
+    const known = this.#compiled.get(name);
+    const node = known ?? this.#compile(name);
+    // The most recent one is last.
+    this.#compiled.delete(name);
+    this.#compiled.set(name, node);
+    for (const oldest of this.#compiled.keys()) {
+      if (this.#compiled.size <= NODES_KEPT) break;
+      this.#compiled.delete(oldest);
+    }
+    return node;
+  }
+
+  #compile(name: string): SimulatedNode {
+    const object = this.#nodes.get(name);
+    if (!object) throw new SeineError('INVALID_INPUT', `there is no node ${JSON.stringify(name)}`);
+    this.#makeLocal(name);
+    const parts = partsOf(object, this.#podsOfNode.get(name) ?? []);
+    const peers = this.#peers.filter((peer) => peer.name !== name);
+    const own = compileLayer(parts, peers, this.#engine);
+    const zone = object.metadata.labels?.['topology.kubernetes.io/zone'];
+    const place = { name, ...(zone === undefined ? {} : { zone }) };
+    return { name, ...parts, flows: new FlowLayers([own, this.#services.at(place, parts), this.#services.common]) };
+  }
+
+  #fillEngine(): void {
+    const { namespaces, nodes, pods, networkPolicies: policies, clusterNetworkPolicies = [] } = this.objects;
+    for (const { metadata } of namespaces) this.#engine.putNamespace(metadata.name, metadata.labels ?? {});
+    for (const node of nodes) this.#putNode(node, node.metadata.name);
+    for (const pod of pods) {
+      const projected = read('Pod', keyOf(pod), () => policyPods.project(pod));
+      if (!projected) continue;
+      this.#policyPods.set(keyOf(pod), projected);
+      this.#engine.putPod(projected);
+    }
+    for (const policy of policies) {
+      const uid = keyOf(policy);
+      const projected = read('NetworkPolicy', uid, () => networkPolicies.project({ ...policy, metadata: { uid, ...policy.metadata } }));
+      if (projected) this.#engine.putPolicy(projected);
+    }
+    for (const policy of clusterNetworkPolicies) {
+      const uid = policy.metadata.name;
+      const projected = read('ClusterNetworkPolicy', uid, () =>
+        clusterNetworkPoliciesOf('v1beta1').project({ ...policy, metadata: { uid, ...policy.metadata } }),
+      );
+      if (projected) this.#engine.putClusterPolicy(projected);
+    }
+    this.#engine.update();
+  }
+
+  #putNode({ metadata, spec, status }: NodeObject, name: string): void {
+    this.#engine.putNode({
+      name,
+      labels: metadata.labels ?? {},
+      podCidrs: spec.podCIDRs ?? [],
+      addresses: status.addresses.flatMap(({ address }) => (isIp(address) ? [parseIp(address).text] : [])),
+    });
+  }
+
+  /** Makes the pods of a node the local ones of the engine. */
+  #makeLocal(name: string): void {
+    if (this.#local === name) return;
+    const former = this.#local === undefined ? undefined : this.#nodes.get(this.#local);
+    if (former) {
+      this.#engine.removeNode(SIMULATED_NODE);
+      this.#putNode(former, former.metadata.name);
+      this.#putPodsOf(former.metadata.name, former.metadata.name);
+    }
+    const node = this.#nodes.get(name);
+    if (node) {
+      this.#engine.removeNode(name);
+      this.#putNode(node, SIMULATED_NODE);
+      this.#putPodsOf(name, SIMULATED_NODE);
+    }
+    this.#engine.update();
+    this.#local = name;
+  }
+
+  #putPodsOf(name: string, nodeName: string): void {
+    for (const pod of this.#podsOfNode.get(name) ?? []) {
+      const known = this.#policyPods.get(keyOf(pod));
+      if (known) this.#engine.putPod({ ...known, nodeName });
+    }
+  }
+
+  /** Policies as the node that was compiled last applies them. */
+  get policies(): Pick<PolicyEngine, 'matrix' | 'leftOutAt'> {
+    return this.#engine;
+  }
+}
+
+function read<T>(kind: string, name: string, project: () => T): T {
+  try {
+    return project();
+  } catch (thrown) {
+    throw new SeineError('INVALID_INPUT', `${kind} ${name}: ${SeineError.from(thrown, 'parse').rawMessage}`, { cause: thrown });
+  }
+}

@@ -1,0 +1,164 @@
+import type { FamilyTrace, NodeTrace } from '../../api/trace.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
+import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
+import { tableName } from '../../dataplane/pipeline/tables.ts';
+import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import type { Service } from '../../kubernetes/resources/service.ts';
+import { services as serviceResource } from '../../kubernetes/resources/service.ts';
+import { printFlow } from '../../openflow/text/flow-text.ts';
+import type { HopNames } from '../../operations/trace/hop-text.ts';
+import { packetOf, tracedPacket } from '../../operations/trace/trace-packet.ts';
+import { type TraceNode, tracePaths } from '../../operations/trace/trace-paths.ts';
+import { type TraceNames, type TraceQuestion, traceQuestion } from '../../operations/trace/trace-question.ts';
+import type { Lease } from '../../pods/ipam/lease.ts';
+import { keyOf } from '../../policy/reach/objects.ts';
+import type { NodeObject } from '../../policy/verify/reference/objects.ts';
+import { transportOf } from './node-compiler.ts';
+import type { SimulatedCluster, SimulatedNode } from './simulated-cluster.ts';
+
+/** Parts of a node of which a packet can be traced. */
+interface TraceableNode {
+  readonly name: string;
+  readonly environment: NodeEnvironment;
+  readonly names: TraceNames;
+  readonly hopNames: HopNames;
+  readonly bridge: FlowSource;
+  readonly desired: FlowSource;
+}
+
+/**
+ * Traces a packet through one node of a simulated cluster, like the path `/v1/trace` of its agent.
+ *
+ * @throws SeineError `INVALID_INPUT` that names the field and the value
+ */
+export async function traceInCluster(cluster: SimulatedCluster, nodeName: string, query: URLSearchParams): Promise<NodeTrace> {
+  const node = cluster.node(nodeName);
+  const { environment, flows } = node;
+  const names = traceNames(cluster, node);
+  return await tracedOn({ name: node.name, environment, names, hopNames: hopNames(cluster, node), bridge: flows, desired: flows }, query);
+}
+
+/** @throws SeineError `INVALID_INPUT` that names the field and the value */
+async function tracedOn(node: TraceableNode, query: URLSearchParams): Promise<NodeTrace> {
+  const question = traceQuestion(query, node.names);
+  const { environment } = node;
+  const source: TraceNode = {
+    bridge: node.bridge,
+    desired: node.desired,
+    names: node.hopNames,
+    gateway: environment.gateway.ofPort,
+    tunnel: environment.tunnel.ofPort,
+    onward: () => undefined,
+    flowText: (flow: InstalledFlow) =>
+      printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, { table: tableName }),
+  };
+  const traces: FamilyTrace[] = [];
+  for (const family of question.families) traces.push(await familyTrace(source, question, family, node));
+  return { node: node.name, traces };
+}
+
+async function familyTrace(
+  source: TraceNode,
+  question: TraceQuestion,
+  family: Family,
+  { environment, names: { leases } }: TraceableNode,
+): Promise<FamilyTrace> {
+  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
+  const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
+  const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
+  const { paths, moreEndpoints } = await tracePaths(source, packet, question.isEstablished ? { established: opening } : {});
+  return {
+    family,
+    packet: tracedPacket(PacketState.of(packet)),
+    from: question.from.name,
+    to: question.to.name,
+    connection: question.isEstablished ? 'established' : 'new',
+    paths,
+    moreEndpoints,
+    milliseconds: 0,
+  };
+}
+
+function addressOf(addresses: readonly Ip[], family: Family): Ip {
+  const found = addresses.find((each) => each.family === family);
+  if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
+  return found;
+}
+
+/** Attachment of a pod as the journal of an agent would have it. */
+function leaseOf(name: string, at: number, { mac, addresses }: Pick<Lease, 'mac'> & { readonly addresses: readonly Ip[] }): Lease {
+  const [namespace = '', podName = ''] = name.split('/');
+  return {
+    network: '',
+    containerId: name,
+    ifName: 'eth0',
+    serial: at,
+    state: 'allocated',
+    netns: '',
+    mac,
+    addresses: addresses.map((ip) => ({ ip, prefixLength: 32, gateway: ip })),
+    pod: { namespace, name: podName, uid: '' },
+    attached: { hostIfName: name, hostMac: mac, mtu: 0 },
+  };
+}
+
+function traceNames(cluster: SimulatedCluster, node: SimulatedNode): TraceNames {
+  const ports = new Map(node.pods.map(({ name, ofPort }) => [name, ofPort]));
+  return {
+    node: node.name,
+    environment: node.environment,
+    leases: node.pods.map((pod, at) => leaseOf(pod.name, at, pod)),
+    portOf: ({ attached }) => (attached ? ports.get(attached.hostIfName) : undefined),
+    podElsewhere: (name) => policyPodOf(cluster, name),
+    service: (name) => serviceNamed(cluster, name),
+    peer: (name) => {
+      const object = cluster.objects.nodes.find(({ metadata }) => metadata.name === name);
+      return object && name !== node.name ? peerObject(object) : undefined;
+    },
+  };
+}
+
+function policyPodOf(cluster: SimulatedCluster, name: string): PolicyPod | undefined {
+  const pod = cluster.podNamed(name);
+  if (!pod) return undefined;
+  const { namespace, name: own } = pod.metadata;
+  return { namespace, name: own, podIps: (pod.status.podIPs ?? []).map(({ ip }) => parseIp(ip).text), labels: {}, ports: {} };
+}
+
+function serviceNamed({ objects }: SimulatedCluster, name: string): Service | undefined {
+  const object = objects.services.find((each) => keyOf(each) === name);
+  return object && serviceResource.project({ ...object, metadata: { uid: name, ...object.metadata } });
+}
+
+function peerObject(object: NodeObject): Peer {
+  const own = transportOf(object);
+  return {
+    name: object.metadata.name,
+    podCidrs: object.spec.podCIDRs ?? [],
+    transport: Object.fromEntries(own.map(({ family, text }) => [family, text])),
+    addresses: own.map(({ text }) => text),
+  };
+}
+
+function hopNames(cluster: SimulatedCluster, node: SimulatedNode): HopNames {
+  const { gateway, tunnel } = node.environment;
+  const byPort = new Map<number, string>([
+    [gateway.ofPort, 'the node, through its gateway'],
+    [tunnel.ofPort, 'the tunnel'],
+    ...node.pods.map(({ name, ofPort }) => [ofPort, `pod ${name}`] as const),
+  ]);
+  return {
+    port: (number) => byPort.get(number) ?? `port ${number}`,
+    peerAt: (address) => cluster.peerAt(address),
+    podAt: (address) => {
+      const pod = cluster.podAt(address);
+      return pod && keyOf(pod);
+    },
+    owner: (cookie) => node.flows.ownerOf(cookie),
+    tunnelType: 'Geneve',
+  };
+}

@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { cidrContains, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { isPoliced, keyOf } from '../../src/policy/reach/objects.ts';
+import { type ForwardedObjects, meaningOf } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
+import { followTrace, type NodeQuestion } from '../../src/seinectl/trace/whole-trace.ts';
+import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
+import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
+import { batches, timeoutOf } from '../support/batches.ts';
+import { proposedCases } from './what-if-run.ts';
+
+/** Number of random clusters; `npm run test:random -- --only simulation` has more. */
+const runs = Number(process.env['SEINE_TEST_SIMULATIONS'] ?? 15);
+const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
+
+async function traced(cluster: SimulatedCluster, question: NodeQuestion) {
+  const ask = async (node: string, asked: NodeQuestion) => ({
+    answer: await traceInCluster(cluster, node, new URLSearchParams({ ...asked })),
+  });
+  const first = await ask(cluster.firstNode(question.from, question.to), question);
+  return await followTrace(first.answer, ask);
+}
+
+/** Returns the results of the simulation that differ from what the objects mean, and their number. */
+async function compared(cluster: SimulatedCluster, questions: readonly NodeQuestion[]) {
+  const wrong: string[] = [];
+  let verdicts = 0;
+  for (const question of questions)
+    for (const trace of await traced(cluster, question))
+      for (const path of trace.paths)
+        for (const endpoint of path.endpoints.length > 0 ? path.endpoints : [undefined]) {
+          const { source, destination, protocol, destinationPort } = trace.packet;
+          const packet = {
+            source,
+            destination,
+            protocol,
+            node: trace.node,
+            ...(destinationPort !== undefined && { port: destinationPort }),
+          };
+          const [, address = '', port = ''] = /^(.*):(\d+)$/.exec(endpoint ?? '') ?? [];
+          const meaning = meaningOf(cluster.objects, packet, endpoint === undefined ? undefined : { address, port: Number(port) });
+          verdicts++;
+          if (meaning.verdict !== path.desired)
+            wrong.push(
+              `${JSON.stringify(question)} ${trace.family} ${endpoint}: ${path.desired}, and the objects mean ${meaning.verdict} (${meaning.why})`,
+            );
+        }
+  return { wrong, verdicts };
+}
+
+/** The cluster without pods whose addresses are not of their own node alone: no agent gives out such addresses. */
+function atHome(objects: ForwardedObjects): ForwardedObjects {
+  const names = new Set(homePods(objects));
+  return { ...objects, slices: [], pods: objects.pods.filter((pod) => names.has(keyOf(pod))) };
+}
+
+function homePods({ pods, nodes }: ForwardedObjects): readonly string[] {
+  const owners = Map.groupBy(
+    pods.filter(isPoliced).flatMap(({ status }) => status.podIPs ?? []),
+    ({ ip }) => ip,
+  );
+  return pods
+    .filter((pod) => {
+      const networks = nodes.find(({ metadata }) => metadata.name === pod.spec.nodeName)?.spec.podCIDRs ?? [];
+      const own = pod.status.podIPs ?? [];
+      return (
+        isPoliced(pod) &&
+        own.length > 0 &&
+        own.every(({ ip }) => networks.some((cidr) => cidrContains(parseCidr(cidr), parseIp(ip))) && owners.get(ip)?.length === 1)
+      );
+    })
+    .map(keyOf);
+}
+
+it(`packets in simulated clusters arrive where the objects mean it (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
+  let all = 0;
+  for await (const batch of batches('simulated clusters', { seed, runs }))
+    await fc.assert(
+      fc.asyncProperty(
+        proposedCases,
+        fc.array(fc.tuple(fc.nat(), fc.nat(), fc.constantFrom('80', '53/UDP', '443', '8080')), { minLength: 6, maxLength: 6 }),
+        async ({ before }, picks) => {
+          const cluster = new SimulatedCluster(atHome(before));
+          const names = cluster.objects.pods.map(keyOf);
+          if (names.length === 0) return;
+          const pods = picks.map(
+            ([from, to, port]): NodeQuestion => ({ from: names[from % names.length] ?? '', to: names[to % names.length] ?? '', port }),
+          );
+          const services = cluster.objects.services.flatMap(({ metadata, spec }, at): readonly NodeQuestion[] => [
+            {
+              from: names[at % names.length] ?? '',
+              to: `service:${metadata.namespace}/${metadata.name}`,
+              port: `${spec.ports?.[0]?.port}`,
+            },
+          ]);
+          const result = await compared(cluster, [...pods.filter(({ from, to }) => from !== to), ...services]);
+          expect(result.wrong).toEqual([]);
+          all += result.verdicts;
+        },
+      ),
+      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+    );
+  process.stdout.write(`${all} verdicts compared\n`);
+  expect(all).toBeGreaterThan(runs);
+});
