@@ -115,7 +115,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'operations/diagnose/checks': ['operations/diagnose', 'operations/diagnose/entries', 'operations/diagnose/firewall'],
   'operations/diagnose/entries': [],
   'operations/diagnose/firewall': [],
-  'operations/flow-log': ['operations/flow-log/records', 'operations/flow-log/sources'],
+  'operations/flow-log': ['operations/flow-log/records', 'operations/flow-log/sources', 'operations/history'],
   'operations/flow-log/records': [],
   'operations/flow-log/sources': ['operations/flow-log/records'],
   'operations/trace': ['operations/diagnose/entries'],

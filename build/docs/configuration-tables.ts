@@ -120,6 +120,10 @@ const groups: Groups = {
     'flowLog.openings': 'opened connections a second that a node records, shared equally by its namespaces; further ones are counted',
     'flowLog.records': 'records in memory, of 128 bytes each',
     'flowLog.denied': 'record denied connections of all pods',
+    'flowLog.keep': {
+      meaning: 'maximum size of denied, refused and closed connections on disk; 0: none',
+      values: 'bytes, or `1MiB` to `4GiB`; 0 for none',
+    },
   },
   ovs: {
     ovsDatapathType: { meaning: 'kernel (`system`) or userspace (`netdev`) [data path](data-paths.md)', values: '`system`, `netdev`' },

@@ -71,11 +71,12 @@ export interface FlowView {
   readonly endedAt?: string;
 }
 
-export const lossCauses = ['meter', 'rate', 'queue', 'denied', 'names', 'kernel'] as const;
+export const lossCauses = ['meter', 'rate', 'queue', 'denied', 'names', 'kernel', 'disk'] as const;
 /**
  * Causes why a connection has no record. `meter`: beyond the rate of its pod, limited by OVS. `rate`: beyond the rate of the node. `queue`:
  * OVS counted it, and its copy did not arrive. `denied`: packets beyond the meters of denied packets. `names`: recorded without
  * a name, because there are too many names. `kernel`: moments in which events of connection tracking were not read.
+ * `disk`: recorded in memory only.
  */
 export type LossCause = (typeof lossCauses)[number];
 

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
@@ -162,7 +163,7 @@ it('has no flow, meter or record while it is off', async () => {
   for (const number of [1, 2, 3]) expect(await onBridge(number)).toBe(0);
   const { flows, state } = await read(nodes()[0] ?? '');
   expect([flows, state.enabled]).toEqual([[], false]);
-  expect(existsSync(`${nodePaths(lab.lab.plan.dir, nodes()[0] ?? '').stateDir}/flows`)).toBe(false);
+  expect(existsSync(join(nodePaths(lab.lab.plan.dir, nodes()[0] ?? '').stateDir, 'flows'))).toBe(false);
 });
 
 it(`records each of ${total} connections with its pods, Service and policies, or counts it (seed ${seed})`, {
@@ -250,6 +251,22 @@ it('prints lines, follows new connections, and applies filters', async () => {
   expect(value).toContain(`"address":"${web}"`);
   expect(performance.now() - startMs).toBeLessThan(5_000 * slowness);
   ending.abort();
+});
+
+it('keeps denied connections over a restart of the agent, and shows the gap', async () => {
+  const { node } = lab.lab.pod('client-2');
+  const number = lab.lab.plan.nodes.findIndex(({ name }) => name === node) + 1;
+  const denials = async () => (await read(node, 'since=3600&event=denied,gap')).flows;
+  const before = (await denials()).filter(({ event }) => event === 'denied').length;
+  expect(before).toBeGreaterThan(0);
+  await lab.lab.agent(number, 'stop');
+  await lab.lab.agent(number, 'start');
+  await lab.lab.untilReady(number);
+  await eventually(async () => {
+    const flows = await denials();
+    expect(flows.filter(({ event }) => event === 'denied').length).toBe(before);
+    expect(flows.findLast(({ event }) => event === 'gap')).toMatchObject({ reason: 'the flow log was off or the agent did not run' });
+  });
 });
 
 it('leaves nothing on the bridge when it is turned off', async () => {

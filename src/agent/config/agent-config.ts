@@ -148,6 +148,8 @@ const flowLogSchema = z.strictObject({
   records: z.int().min(1_024).max(1_048_576).default(65_536),
   /** True if denied connections of all pods are recorded. */
   denied: z.boolean().default(true),
+  /** Maximum size of denied, refused and closed connections below `stateDir`/flows; 0: they are in memory only. */
+  keep: size.default(16 * 2 ** 20),
 });
 
 const schema = z

@@ -6,6 +6,7 @@ import { flowFilter } from './flow-filter.ts';
 import type { FlowLog } from './flow-log.ts';
 import { flowView } from './flow-view.ts';
 import type { OpenedFlowLog } from './open-flow-log.ts';
+import type { RunningFlowLog } from './running-flow-log.ts';
 
 /** Maximum number of readers that follow; other answers need room as well (`http-server.ts`). */
 const followersMax = 6;
@@ -16,6 +17,8 @@ const secondsMax = 86_400;
 const POLL_MS = 200;
 const STATE_EVERY_MS = 5_000;
 const CHUNK_LENGTH = 64 * 1024;
+/** Number of a record of an earlier agent. */
+const NOT_NUMBERED = -1;
 
 export interface FlowLogPort {
   readonly config: { readonly nodeName: string; readonly ovsDatapathType: 'system' | 'netdev' };
@@ -70,13 +73,31 @@ async function* linesOf(port: FlowLogPort, options: ReadOptions, signal: AbortSi
   try {
     await port.running().flowLog.running()?.count();
     yield line({ state: stateOf(port, { sinceMs, skipped: 0 }) });
-    const log = port.running().flowLog.running()?.flows;
+    const running = port.running().flowLog.running();
+    const log = running?.flows;
     const next = log?.numbers.next ?? 0;
+    if (running && sinceMs > 0) yield* stored(port, running, options);
     if (log) yield* earlier(port, log, options);
     if (follows) yield* later(port, { ...options, log, next }, signal);
     else yield line({ state: stateOf(port, { sinceMs, skipped: 0 }) });
   } finally {
     if (follows) followers--;
+  }
+}
+
+/** Yields records on disk from before the log was turned on: those since then are in memory. */
+async function* stored(
+  port: FlowLogPort,
+  { files, flows }: RunningFlowLog,
+  { matches, last, sinceMs }: ReadOptions,
+): AsyncGenerator<string> {
+  let left = last;
+  for await (const flow of files.read(sinceMs, flows.startMs)) {
+    if (left > 0 && matches(flow)) {
+      left--;
+      yield line({ flow: flowView({ ...flow, number: NOT_NUMBERED }, port.config.nodeName) });
+    }
+    if (port.turns.due) await port.turns.next();
   }
 }
 
@@ -142,7 +163,7 @@ function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: nu
   };
 }
 
-const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0, kernel: 0 };
+const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 
 function line(value: FlowLine): string {
   return `${JSON.stringify(value)}\n`;

@@ -34,6 +34,8 @@ export interface FlowLogOptions {
   readonly matrix: () => PolicyMatrix;
   /** Reports whether policies are enforced; else what they deny passes. */
   readonly isEnforced: () => boolean;
+  /** Called with each record. */
+  readonly recorded?: (record: FlowRecord) => void;
   /** Wall clock (Unix time, ms), and milliseconds from any fixed moment, which never go back. */
   readonly clock: { readonly wallMs: () => number; readonly steadyMs: () => number };
 }
@@ -72,6 +74,11 @@ export class FlowLog {
   /** Number of the next record, and of the oldest that is still there. */
   get numbers(): { readonly next: number; readonly oldest: number } {
     return this.#ring;
+  }
+
+  /** Time at which the log was turned on (Unix time, ms). */
+  get startMs(): number {
+    return this.#startMs;
   }
 
   /** Number of records by event and verdict, as `opened allowed`. */
@@ -253,6 +260,7 @@ export class FlowLog {
     const key = `${record.event} ${record.verdict}`;
     this.#counters.set(key, (this.#counters.get(key) ?? 0) + 1);
     this.#summaries.add(whole);
+    this.#options.recorded?.(whole);
     const number = this.#ring.add(whole);
     const refused = this.#ring.namesRefused;
     this.lost('names', refused - this.#namesRefused);

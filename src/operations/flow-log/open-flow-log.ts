@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Log } from '../../base/log/log.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
@@ -25,7 +26,14 @@ interface FlowLogParts {
     readonly nodeName: string;
     readonly ovsDatapathType: 'system' | 'netdev';
     readonly hostSettings: 'manage' | 'check';
-    readonly flowLog: { readonly enabled: boolean; readonly openings: number; readonly records: number; readonly denied: boolean };
+    readonly stateDir: string;
+    readonly flowLog: {
+      readonly enabled: boolean;
+      readonly openings: number;
+      readonly records: number;
+      readonly denied: boolean;
+      readonly keep: number;
+    };
   };
   readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: FlowSources['bridge'] };
   readonly sources: {
@@ -92,6 +100,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     openings: config.flowLog.openings,
     records: config.flowLog.records,
     recordsDenied: config.flowLog.denied,
+    files: { folder: join(config.stateDir, 'flows'), bytesMax: config.flowLog.keep, node: config.nodeName },
     names: {
       ownerOf: (address) => policy.holderOf(address) ?? nodes.at(address),
       isInPodNetwork: (address) => policy.isInPodNetwork(address),

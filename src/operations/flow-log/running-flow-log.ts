@@ -8,7 +8,9 @@ import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { DeniedPacket } from '../../policy/denied-log/denied-packet.ts';
 import type { PolicyRefusals } from '../../policy/refusals/policy-refusals.ts';
 import type { NoEndpointResponder } from '../../services/packet-in/no-endpoint.ts';
+import { FlowFiles } from './flow-files.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
+import type { FlowRecord } from './records/flow-record.ts';
 import type { DeniedConnection } from './sources/attribution.ts';
 import { OpeningCounts } from './sources/opening-counts.ts';
 import { connectionOf, readOpening } from './sources/seen-packet.ts';
@@ -27,6 +29,7 @@ export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
   readonly bridge: ConstructorParameters<typeof OpeningCounts>[0]['bridge'];
   /** Events of the kernel's tracker, if that is the bridge's: connections that ended. */
   readonly tracker?: TrackerSource;
+  readonly files: Pick<ConstructorParameters<typeof FlowFiles>[0], 'folder' | 'bytesMax' | 'node'>;
   readonly policyMode: () => PolicyMode;
   readonly log: Log;
 }
@@ -41,6 +44,8 @@ interface TrackerSource {
 /** Flow log that is on: connects its sources until it is closed. */
 export class RunningFlowLog {
   readonly flows: FlowLog;
+  /** Records on disk, also of earlier agents. */
+  readonly files: FlowFiles;
   readonly #sources: FlowSources;
   readonly #counts: OpeningCounts;
   readonly #closing = new AbortController();
@@ -50,7 +55,16 @@ export class RunningFlowLog {
   constructor(sources: FlowSources) {
     this.#sources = sources;
     const { denied, refusals, noEndpoint, bridge, policyMode, recordsDenied, clock } = sources;
-    this.flows = new FlowLog({ ...sources, isEnforced: () => policyMode() === 'enforce' });
+    this.files = new FlowFiles({
+      ...sources.files,
+      log: sources.log,
+      now: clock.steadyMs,
+      wallMs: clock.wallMs,
+      lost: (count) => this.flows.lost('disk', count),
+    });
+    const recorded = (record: FlowRecord) => this.files.add(record);
+    this.flows = new FlowLog({ ...sources, recorded, isEnforced: () => policyMode() === 'enforce' });
+    void this.#noteGap();
     this.#counts = new OpeningCounts({ bridge, now: clock.steadyMs });
     const observer = {
       denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => this.flows.denied(this.#deniedOf(pod, packet, fields)),
@@ -83,6 +97,14 @@ export class RunningFlowLog {
   close(): void {
     this.#closing.abort(new SeineError('CANCELLED', 'the flow log is turned off'));
     for (const end of this.#ends) end();
+    void this.files.close();
+  }
+
+  /** Records the time since the last record of an earlier agent. */
+  async #noteGap(): Promise<void> {
+    // Without the files there is nothing to continue.
+    const lastMs = await this.files.lastMs(this.flows.startMs).catch(() => undefined);
+    if (lastMs !== undefined) this.flows.gap(lastMs, 'the flow log was off or the agent did not run');
   }
 
   async #read(): Promise<void> {

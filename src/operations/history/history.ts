@@ -29,7 +29,7 @@ const FLUSH_MS = 1_000;
 const WAITING_MAX = 1024 * 1024;
 /** Interval between attempts after a failure (ms). */
 const RETRY_MS = 15_000;
-const shares: Readonly<Record<HistoryStream, number>> = { events: 0.25, inputs: 0.75 };
+const shares: Readonly<Record<Exclude<HistoryStream, 'flows'>, number>> = { events: 0.25, inputs: 0.75 };
 const format = 1;
 
 /** Position of an event within this process, and the line without its end. */
@@ -44,7 +44,7 @@ export interface RecordedLine {
  */
 export class History implements EventRecorder {
   readonly #options: HistoryOptions;
-  readonly #writers: Readonly<Record<HistoryStream, SegmentWriter>>;
+  readonly #writers: Readonly<Record<keyof typeof shares, SegmentWriter>>;
   #waiting: string[] = [];
   #waitingLength = 0;
   #position = 0;
@@ -55,7 +55,7 @@ export class History implements EventRecorder {
 
   constructor(options: HistoryOptions) {
     this.#options = options;
-    const writer = (stream: HistoryStream): SegmentWriter =>
+    const writer = (stream: keyof typeof shares): SegmentWriter =>
       new SegmentWriter({
         folder: options.folder,
         now: options.now,

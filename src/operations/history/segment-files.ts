@@ -1,8 +1,8 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Kinds of history: events, and the inputs of the bridge's compilers. */
-export type HistoryStream = 'events' | 'inputs';
+/** Kinds of segments: events, the inputs of the bridge's compilers, and connections of the flow log, in a folder of its own. */
+export type HistoryStream = 'events' | 'inputs' | 'flows';
 
 /** File with a part of one stream. */
 export interface Segment {
@@ -15,7 +15,7 @@ export interface Segment {
   readonly bytes: number;
 }
 
-const namePattern = /^(events|inputs)-(\d{10})-(\d{1,15})\.jsonl\.zst$/;
+const namePattern = /^(events|inputs|flows)-(\d{10})-(\d{1,15})\.jsonl\.zst$/;
 
 export function segmentName(stream: HistoryStream, number: number, startMs: number): string {
   return `${stream}-${String(number).padStart(10, '0')}-${Math.max(0, Math.round(startMs))}.jsonl.zst`;

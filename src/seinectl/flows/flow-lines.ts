@@ -79,6 +79,7 @@ const causes: Readonly<Record<LossCause, string>> = {
   queue: 'openings not recorded: OVS could not pass them on',
   denied: 'denied packets not recorded: beyond the rate of their pod',
   names: 'names not recorded: too many different ones',
+  disk: 'records not written to disk',
   kernel: 'moments in which ends of connections were not read',
 };
 

@@ -43,6 +43,7 @@ const losses = z.object({
   denied: count,
   names: count,
   kernel: count.default(0),
+  disk: count.default(0),
 } satisfies Record<(typeof lossCauses)[number], z.ZodType>);
 const state = z.object({
   node: text,
