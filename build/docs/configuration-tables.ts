@@ -144,6 +144,11 @@ const groups: Groups = {
     cniConfDir: { meaning: 'folder of CNI configuration, checked by the agent', values: path },
     apiSocket: { meaning: 'socket for `seinectl`', values: path },
     stateDir: { meaning: 'folder for leases and the last known objects; equal to the plugin’s `stateDir`', values: path },
+    'trace.background': {
+      meaning:
+        'shortest interval at which the agent compares the flows in Open vSwitch with its own for a random connection ([tracing](tracing.md#in-the-background)); 0: never',
+      values: '`1s` to `9999m`, or 0',
+    },
     'history.size': {
       meaning: 'size of the recorded [history](history.md); 0: nothing is recorded',
       values: 'bytes, or `1MiB` to `4GiB`; 0 for none',

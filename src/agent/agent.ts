@@ -25,9 +25,11 @@ import { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { affinityCheck } from '../operations/diagnose/entries/affinity-check.ts';
 import { associationCheck } from '../operations/diagnose/entries/association-check.ts';
 import { readClearDrops } from '../operations/diagnose/entries/guard-drops.ts';
+import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
 import { PacketProbes } from '../operations/trace/packet-probes.ts';
+import { TraceCells, type TraceCellsPort } from '../operations/trace/trace-cells.ts';
 import { journalCheck } from '../pods/ipam/journal-check.ts';
 import { journalIn } from '../pods/ipam/journal-store.ts';
 import { NodePods } from '../pods/network/node-pods.ts';
@@ -231,8 +233,20 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(cni.healthCheck, signal),
       healthChecks.follow(journalCheck(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, peers, live, log }, signal),
+      ...traceCellsOf(parts, () => ({ ipam, environment: live.current, peers: reached })).map((check) =>
+        healthChecks.follow(check, signal),
+      ),
     ];
   };
+}
+
+/** None with `trace.background: 0`. */
+function traceCellsOf(parts: CompanionParts, running: TraceCellsPort['running']): readonly TraceCells[] {
+  const { config, ovs, nodeState, sources, peers } = parts;
+  if (config.trace.background === 0) return [];
+  const reader = new NodeReader({ openflow: ovs.openflow, database: ovs.database, nodeState, turns: sources.turns });
+  const port = { config, openflow: ovs.openflow, nodeState, reader, sources, peers, running };
+  return [new TraceCells({ port, everyMs: config.trace.background })];
 }
 
 function encryptionCheck({ wireGuard, netfilter }: NodeStack, { peers }: StartedNode['encryption']): ReturnType<typeof wireGuardCheck> {

@@ -38,6 +38,8 @@ export const problemKinds = {
   node: 'a warning about the node itself; `about` is the part of the agent that found it',
   held: 'a mass removal waits for a second check; `about` is the kind of entries',
   history: 'the history of the node cannot be written; `seinectl timeline` lacks this time',
+  'trace.disagrees':
+    'for a connection, the flows in Open vSwitch do not do what the agent requires; found at random in the background, twice in a row ([tracing](tracing.md#in-the-background)); `about` is the sender and the table',
   'check.failing': 'a periodic check fails repeatedly',
 } as const;
 type ProblemKind = keyof typeof problemKinds;

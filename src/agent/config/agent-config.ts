@@ -152,6 +152,17 @@ const flowLogSchema = z.strictObject({
   keep: size.default(16 * 2 ** 20),
 });
 
+/** Duration as a number with `s` or `m`, or 0. Output: milliseconds. */
+const interval = z
+  .union([z.literal(0), z.string().regex(/^[1-9]\d{0,3}[sm]$/, 'is neither 0 nor a time such as 10s')])
+  .transform((value) => (value === 0 ? 0 : Number.parseInt(value, 10) * (value.endsWith('m') ? 60_000 : 1_000)));
+
+/** Settings of traces. */
+const traceSchema = z.strictObject({
+  /** Shortest interval between two random connections for which the agent compares flows; 0: never. */
+  background: interval.prefault('10s'),
+});
+
 const schema = z
   .strictObject({
     nodeName: z
@@ -219,6 +230,7 @@ const schema = z
     policy: policySchema.prefault({}),
     history: historySchema.prefault({}),
     flowLog: flowLogSchema.prefault({}),
+    trace: traceSchema.prefault({}),
     logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
   })
   .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
@@ -237,7 +249,7 @@ const schema = z
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy`, `wireGuard`, `history` and `flowLog` with a dot. */
+/** Returns all keys, those of `proxy`, `hybrid`, `status`, `policy`, `wireGuard`, `history`, `flowLog` and `trace` with a dot. */
 export function configKeys(): readonly string[] {
   const inner = {
     proxy: proxySchema,
@@ -247,6 +259,7 @@ export function configKeys(): readonly string[] {
     wireGuard: wireGuardSchema,
     history: historySchema,
     flowLog: flowLogSchema,
+    trace: traceSchema,
   };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];

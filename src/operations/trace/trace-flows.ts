@@ -1,5 +1,7 @@
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
 import { readOnce } from '../../dataplane/flow-walk/installed-flow.ts';
+import { isLearned } from '../../dataplane/pipeline/cookie.ts';
+import { tables } from '../../dataplane/pipeline/tables.ts';
 import {
   type BridgeKey,
   type BridgeValue,
@@ -65,6 +67,23 @@ export class FlowsInSwitch implements FlowSource {
     );
     return this.#groups.get(group);
   }
+}
+
+/** Tables with flows that OVS learns because a flow that the agent wants says so. */
+const learningTables: ReadonlySet<number> = new Set([tables.affinity.id, tables.associations.id]);
+
+/** Flows that the agent wants, with those that OVS has learned: both decide. */
+export function withLearned(desired: FlowSource, installed: FlowSource): FlowSource {
+  return {
+    visit: async (table, visitor) => {
+      await desired.visit(table, visitor);
+      if (!learningTables.has(table)) return;
+      await installed.visit(table, (flow) => {
+        if (isLearned(flow.cookie)) visitor(flow);
+      });
+    },
+    buckets: (group) => desired.buckets(group),
+  };
 }
 
 interface WantedEntries {

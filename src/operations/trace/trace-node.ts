@@ -16,7 +16,7 @@ import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import type { HopNames } from './hop-text.ts';
 import { kernelPaths, type ReachedPeers } from './kernel-paths.ts';
-import { DesiredFlows, FlowsInSwitch } from './trace-flows.ts';
+import { DesiredFlows, FlowsInSwitch, withLearned } from './trace-flows.ts';
 import { packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceNode, tracePaths } from './trace-paths.ts';
 import { type TraceNames, type TraceQuestion, traceQuestion } from './trace-question.ts';
@@ -142,9 +142,10 @@ async function traceNodeOf(
 ): Promise<TraceNode> {
   const { openflow, nodeState, reader } = port;
   const words = await reader.flowWords();
+  const bridge = new FlowsInSwitch(openflow, signal);
   return {
-    bridge: new FlowsInSwitch(openflow, signal),
-    desired: new DesiredFlows(nodeState.bridge),
+    bridge,
+    desired: withLearned(new DesiredFlows(nodeState.bridge), bridge),
     names: hopNames(port, environment, leases, words.ownerOf),
     gateway: environment.gateway.ofPort,
     tunnel: environment.tunnel.ofPort,

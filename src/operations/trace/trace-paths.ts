@@ -112,7 +112,8 @@ function differenceOf(node: TraceNode, bridge: WalkedPacket, desired: WalkedPack
   };
 }
 
-function isSameHop(a: WalkHop, b: WalkHop | undefined): boolean {
+/** Reports whether two walks visit a table with equal flows. */
+export function isSameHop(a: WalkHop, b: WalkHop | undefined): boolean {
   if (!b || a.table !== b.table || a.flow?.priority !== b.flow?.priority) return false;
   return !a.flow || !b.flow || areEqual(a.flow.instructions, b.flow.instructions);
 }
