@@ -69,7 +69,7 @@ export class FlowsInSwitch implements FlowSource {
   }
 }
 
-/** Tables with flows that OVS learns because a flow that the agent wants says so. */
+/** Tables with flows that OVS learns from flows that the agent wants. */
 const learningTables: ReadonlySet<number> = new Set([tables.affinity.id, tables.associations.id]);
 
 /** Flows that the agent wants, with those that OVS has learned: both decide. */
