@@ -26,6 +26,11 @@ const parts = {
     args: ['--project', 'unit', '--project', 'integration', 'test/model/flow-walk', 'test/integration/pipeline-trace'],
     env: { SEINE_TEST_WALK_PACKETS: '100000', SEINE_TEST_TRACES: '5000' },
   },
+  probe: {
+    what: '10,000 probes of a trace under load: none is delivered, remembered by connection tracking or learned',
+    args: ['--project', 'integration', 'test/integration/probe-packets'],
+    env: { SEINE_TEST_PROBES: '10000' },
+  },
   history: {
     what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
     args: ['--project', 'unit', 'test/model/incidents'],
