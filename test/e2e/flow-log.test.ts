@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
-import { ask, type Outcome, type Probe, upload } from '../../lab/probe/probe.ts';
+import { ask, type Outcome, type Probe } from '../../lab/probe/probe.ts';
 import { bindUdpIn } from '../../lab/probe/sockets.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
 import { features } from '../../src/dataplane/pipeline/cookie.ts';
@@ -15,7 +15,7 @@ import { Random } from '../chaos/random.ts';
 import { namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 import { eventually, families, type KubeService, ServiceLab } from '../support/service-lab.ts';
-import { slowness, testDatapath } from '../support/test-datapath.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Flow log of a lab with real packets: every connection of a seeded mix has a record, or is counted as lost. */
 let lab: ServiceLab;
@@ -213,25 +213,6 @@ it('names the policy that denies, the Service, and both ends', async () => {
   expect(through).toMatchObject({ event: 'opened', service: { namespace: 'demo', name: 'flow-log', port: 80 }, egress: { by: [] } });
   const summary = readSummaries((await agentOf(nodes()[0] ?? '').get('/v1/flow-log/summary?seconds=600')).body) satisfies FlowSummaries;
   expect(summary.items.length).toBeGreaterThan(0);
-});
-
-it.runIf(testDatapath === 'system')('records the end of a connection with its bytes, on the kernel data path', async () => {
-  const [from, to] = [lab.lab.pod('client-1'), lab.lab.pod('web-1')];
-  const number = lab.lab.plan.nodes.findIndex(({ name }) => name === from.node) + 1;
-  const probe: Probe = { from: lab.place('client-1'), protocol: 'tcp', address: lab.ip('web-1', 'ipv4'), port: 80, timeoutMs: 20_000 };
-  expect(await upload(probe, 100_000)).toMatchObject({ is: 'OK' });
-  // Conntrack keeps a connection for two minutes after its end; as after that time, it is removed.
-  await lab.lab.exec(number, 'conntrack', '-D', '-p', 'tcp', '-s', lab.ip('client-1', 'ipv4'));
-  await eventually(async () => {
-    const { flows } = await read(from.node, `event=closed&to-pod=demo/${to.name}&last=500`);
-    const sent = flows.find(({ bytes }) => Number(bytes?.out) > 100_000);
-    expect(sent).toMatchObject({ source: { name: 'client-1' }, destination: { name: to.name }, egress: { by: [] } });
-    const [packets, bytes] = [Number(sent?.packets?.out), Number(sent?.bytes?.out)];
-    // The payload, and headers of 40 to 60 bytes a packet.
-    expect(bytes).toBeGreaterThanOrEqual(100_005 + 40 * packets);
-    expect(bytes).toBeLessThanOrEqual(100_005 + 60 * packets);
-    expect(Date.parse(sent?.startedAt ?? '')).toBeGreaterThan(0);
-  });
 });
 
 it('prints lines, follows new connections, and applies filters', async () => {
