@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { delimiter, join } from 'node:path';
 import { SeineError } from '../src/base/errors/seine-error.ts';
 import { livingProcess } from './machine/files.ts';
-import { debianPlugins } from './machine/installation.ts';
 import { inNetns } from './machine/netns.ts';
 import { exitCodeOf, labMark } from './machine/process.ts';
-import { labPaths, nodePaths } from './plan/names.ts';
+import { nodeEnvironment } from './node/commands.ts';
+import { labPaths } from './plan/names.ts';
 import type { LabPlan, NodePlan } from './plan/plan.ts';
 import { runtimePaths } from './real-kubernetes/paths.ts';
 import { askStatus } from './up.ts';
@@ -29,16 +29,8 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
   const node = plan.nodes.find(({ name }) => name === nodeName);
   if (node === undefined)
     throw new SeineError('INVALID_INPUT', `no node ${nodeName}; the nodes are ${plan.nodes.map(({ name }) => name).join(', ')}`);
-  const paths = nodePaths(plan.dir, node.name);
   if (plan.bare) return executeOnBareNode(plan, node, command);
-  return execute(plan, node.netns, command, {
-    OVS_RUNDIR: paths.dir,
-    SEINE_SOCKET: paths.apiSocket,
-    SEINE_CNI_CONF_DIR: paths.cniConfFolder,
-    SEINE_CNI_BIN_DIR: `${labPaths(plan.dir).bin}:${debianPlugins}`,
-    KUBECONFIG: paths.kubeconfig,
-    PATH: `${labPaths(plan.dir).bin}:${process.env['PATH'] ?? ''}`,
-  });
+  return execute(plan, node.netns, command, nodeEnvironment(plan, node));
 }
 
 /** Runs it with the mounts of the node, so that installed files are at their usual paths, and with the programs of its runtime. */

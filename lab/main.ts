@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { SeineError } from '../src/base/errors/seine-error.ts';
 import type { Family } from '../src/base/net/ip.ts';
@@ -96,9 +97,12 @@ withDir(program.command('up').description('create a lab and wait until its nodes
   .action(async ({ dir, podCidr, serviceCidr, agent, ...options }: UpCommandOptions) => {
     needRoot();
     const real = await builtIfAsked(options);
-    const plan = planLab({ ...options, ...real, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
+    const agentPods = real.kubernetes === undefined && real.controlPlane === undefined && options.kubeconfig === undefined;
+    const plan = planLab({ ...options, ...real, agentPods, dir: realLabDir(dir), podCidrs: podCidr, serviceCidrs: serviceCidr });
     const tookMs = await bringUp({ plan, agent, onStep: (text, atMs) => print(`${seconds(atMs)}  ${text}`) }, signal);
     print(`${seconds(tookMs)}  ready: export KUBECONFIG=${labPaths(plan.dir).kubeconfig}`);
+    if (agentPods)
+      print(`          the page: ${join(labPaths(plan.dir).bin, 'seinectl')} ui --kubeconfig ${labPaths(plan.dir).kubeconfig}`);
   });
 
 withDir(program.command('status').description('show nodes, pods and processes'))

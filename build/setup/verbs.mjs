@@ -55,5 +55,6 @@ export const verbs = {
   'release:sign': { needs: ['npm'], run: ['build/release/sign.ts'] },
   release: { needs: ['npm'], run: ['build/release.mjs'] },
   docs: { needs: ['npm'], run: ['build/docs/generate.ts'] },
+  'docs:screenshots': { needs: ['machine', 'browser', 'npm', 'products'], run: ['test/ui/screenshots.ts'] },
   'docs:site': { needs: ['npm'], run: ['site/build.mjs'] },
 };

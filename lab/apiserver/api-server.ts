@@ -10,6 +10,7 @@ import { openClusterObjects } from './cluster-objects.ts';
 import { startControllers } from './controllers/controllers.ts';
 import { serveCluster } from './discovery/cluster-handler.ts';
 import type { ApiRequest, ApiResponse, User } from './http/api-request.ts';
+import { type StartInPod, serveExec, type UpgradedConnection } from './http/exec.ts';
 import { type Listener, startHttp } from './http/http-server.ts';
 import { isPublic } from './http/public-paths.ts';
 import type { ReadBehaviour } from './read/read-behaviour.ts';
@@ -41,6 +42,8 @@ interface LabApiServerOptions {
   readonly behaviour?: (store: Store) => ReadBehaviour;
   /** Further users by bearer token; RBAC objects define their permissions. */
   readonly users?: ReadonlyMap<string, User>;
+  /** Runs programs in pods; absent: the server has no `exec`. */
+  readonly exec?: StartInPod;
   readonly log?: Log;
 }
 
@@ -85,6 +88,7 @@ export async function startApiServer(options: LabApiServerOptions): Promise<LabA
     accountOf,
     log,
     serve: (request) => serve(handlers, request),
+    ...(options.exec && { upgrade: upgradeWith(handlers, options.exec) }),
   });
   const close = async (): Promise<void> => {
     await http.close();
@@ -143,6 +147,14 @@ async function serve({ roles, userOf, registry, tokens, resources, noteAccess }:
   const ofOthers = await serveReviewOfOthers({ roles, userOf }, request);
   if (ofOthers !== undefined) return ofOthers;
   return serveCluster(registry, request) ?? (await serveTokenRequest(tokens, request)) ?? serveResource(resources, request);
+}
+
+function upgradeWith({ roles, noteAccess }: Handlers, start: StartInPod) {
+  return (request: ApiRequest, connection: UpgradedConnection): void => {
+    authorize(roles, request);
+    noteAccess(request, true);
+    serveExec(request, connection, start);
+  };
 }
 
 function kubeconfigText(server: string, { caPem, token }: { readonly caPem: string; readonly token: string }): string {

@@ -8,6 +8,7 @@ import { labPaths } from '../plan/names.ts';
 import { addressing, type LabPlan } from '../plan/plan.ts';
 import { connectTcpIn, listenTcpIn } from '../probe/sockets.ts';
 import type { ControlPlane } from '../real-kubernetes/control-plane.ts';
+import { execInAgents } from './agent-pods.ts';
 
 const portTries = 20;
 const connectTimeoutMs = 5_000;
@@ -58,6 +59,7 @@ async function startOwn(plan: LabPlan, forgotten: readonly string[]): Promise<Ap
     podCidrs: plan.podCidrs,
     serviceCidrs: plan.serviceCidrs,
     forgotten,
+    ...(plan.agentPods && { exec: execInAgents(plan) }),
   });
   const credentials = { caPem: server.caPem, token: server.token };
   return {

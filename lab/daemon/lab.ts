@@ -15,6 +15,7 @@ import type { LabPlan, NodePlan } from '../plan/plan.ts';
 import { Responder } from '../probe/responder.ts';
 import { ControlPlane } from '../real-kubernetes/control-plane.ts';
 import type { NodeProgram } from '../real-kubernetes/node-runtime.ts';
+import { createAgentPods } from './agent-pods.ts';
 import { type ApiAccess, openApi, openRealApi } from './api-access.ts';
 import { LabKubelets } from './lab-kubelets.ts';
 import { configureNode, raiseNode } from './node-runner.ts';
@@ -72,6 +73,7 @@ export class Lab {
     this.#access = access;
     this.#api = new KubeApi(access.fromMachine);
     writeFileWhole(labPaths(plan.dir).kubeconfig, kubeconfigText(access.fromMachine, `seine-lab-${plan.id}`));
+    if (plan.agentPods === true) await createAgentPods(plan, this.#api, signal);
     if (plan.clusterPolicies === true) await serveClusterPolicies(this.#api, signal);
     progress.step(plan.bare ? 'kubelets' : 'agents and kubelets');
     if (!plan.bare) {

@@ -22,6 +22,7 @@ const metadata = z.looseObject({
   namespace: z.string().optional(),
   uid: z.string().optional(),
   resourceVersion: z.string().optional(),
+  annotations: z.record(z.string(), z.string()).optional(),
 });
 type KubeMetadata = z.infer<typeof metadata>;
 const kubeObject = z.looseObject({ metadata });

@@ -79,6 +79,8 @@ export class Kubelet {
   /** @param key `namespace/name` */
   podChanged(key: string): void {
     const object = this.#pods.get(key);
+    // A mirror pod shows a process that another program runs.
+    if (object?.metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined) return;
     const pod = object === undefined ? undefined : parsePod(object);
     const worker = this.#workers.get(key);
     if (worker !== undefined) {

@@ -58,6 +58,8 @@ export interface LabOptions {
   readonly encryption?: 'wireguard' | undefined;
   /** True if the lab's own API server has the CRD of ClusterNetworkPolicy before agents start. */
   readonly clusterPolicies?: boolean | undefined;
+  /** True if the lab's own API server shows the agents as pods, with `exec` for seinectl. */
+  readonly agentPods?: boolean | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -133,6 +135,7 @@ const labPlan = z.object({
   mode: trafficMode.optional(),
   encryption: z.literal('wireguard').optional(),
   clusterPolicies: z.literal(true).optional(),
+  agentPods: z.literal(true).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
   nodes: z.array(nodePlan),
@@ -191,6 +194,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.mode !== undefined && { mode: options.mode }),
     ...(options.encryption !== undefined && { encryption: options.encryption }),
     ...(options.clusterPolicies === true && { clusterPolicies: true as const }),
+    ...(options.agentPods === true && { agentPods: true as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     external: {
       netns: outsideNetns(id),

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
-import { ServerResponse } from 'node:http';
+import { type IncomingMessage, ServerResponse } from 'node:http';
 import {
   createSecureServer,
   type Http2SecureServer,
@@ -9,10 +9,12 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { SeineError } from '../../../src/base/errors/seine-error.ts';
 import type { Log } from '../../../src/base/log/log.ts';
 import { ApiError, statusOf } from '../errors/api-error.ts';
 import type { ApiRequest, ApiResponse, User } from './api-request.ts';
+import type { UpgradedConnection } from './exec.ts';
 import { isPublic } from './public-paths.ts';
 
 interface HttpOptions {
@@ -24,6 +26,8 @@ interface HttpOptions {
   readonly accountOf?: (token: string) => User | undefined;
   readonly log: Log;
   serve(request: ApiRequest): Promise<ApiResponse>;
+  /** Takes over the connection of a request with `Upgrade`. @throws ApiError */
+  upgrade?(request: ApiRequest, connection: UpgradedConnection): void;
 }
 
 export type Listener = { readonly fd: number } | { readonly host: string; readonly port: number };
@@ -92,6 +96,8 @@ function newServer(options: HttpOptions, sockets: Set<Socket>, closing: AbortSig
     socket.on('error', () => socket.destroy());
   });
   server.on('sessionError', (error) => options.log.debug('http2 session failed', { error: error.message }));
+  if (options.upgrade)
+    server.on('upgrade', (raw: IncomingMessage, socket: Duplex, head: Buffer) => upgrade({ raw, socket, head }, options));
   server.on('request', (request, response) => {
     exchange(request, response, options, closing).catch((thrown: unknown) => {
       options.log.error('request failed', {
@@ -103,6 +109,19 @@ function newServer(options: HttpOptions, sockets: Set<Socket>, closing: AbortSig
     });
   });
   return server;
+}
+
+/** Answers a refused request as HTTP: nothing was accepted yet. */
+function upgrade(connection: UpgradedConnection, options: HttpOptions): void {
+  const { raw, socket } = connection;
+  try {
+    options.upgrade?.(apiRequest(raw, options), connection);
+  } catch (thrown) {
+    const error = thrown instanceof ApiError ? thrown : new ApiError(500, 'InternalError', String(thrown));
+    const body = JSON.stringify(statusOf(error));
+    const head = [`HTTP/1.1 ${error.code} ${error.reason}`, 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
+    socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
+  }
 }
 
 async function exchange(
@@ -172,14 +191,14 @@ function internalError(thrown: unknown, request: Http2ServerRequest, log: Log): 
   return new ApiError(500, 'InternalError', `Internal error occurred: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
 }
 
-function apiRequest(request: Http2ServerRequest, options: HttpOptions): ApiRequest {
-  const [path = '/', search = ''] = splitOnce(request.url, '?');
+function apiRequest(request: Http2ServerRequest | IncomingMessage, options: HttpOptions): ApiRequest {
+  const [path = '/', search = ''] = splitOnce(request.url ?? '/', '?');
   const { headers } = request;
   const known = userOf(headers.authorization, options) ?? (isPublic(path) ? anonymous : undefined);
   if (known === undefined) throw new ApiError(401, 'Unauthorized', 'Unauthorized');
   const user = impersonated(known, headers);
   return {
-    method: request.method,
+    method: request.method ?? 'GET',
     path,
     query: new URLSearchParams(search),
     accept: headers.accept ?? '',
@@ -229,7 +248,7 @@ function userOf(authorization: string | undefined, { tokens, accountOf }: HttpOp
   return accountOf?.(given.toString('utf8'));
 }
 
-async function readBody(request: Http2ServerRequest): Promise<Uint8Array> {
+async function readBody(request: Http2ServerRequest | IncomingMessage): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request as AsyncIterable<Uint8Array>) {

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ClusterNow, NodesGroup, ProblemGroup, ReasonDrops } from '../answers/cluster-now.ts';
-import { AskedState, Badge, CommandLine, Freshness, isOld, NodeNames, type BadgeTone } from './parts.tsx';
+import { AskedState, Badge, CommandLine, Freshness, isOld, NodeNames, Sentence, type BadgeTone } from './parts.tsx';
 import { useAnswer } from './questions.ts';
 import { count, digits, duration } from './texts.ts';
 
@@ -139,7 +139,7 @@ function Problem({ problem }: { readonly problem: ProblemGroup }) {
       ))}
       {problem.remedy === undefined ? null : (
         <p class="remedy">
-          <strong>What to do:</strong> {problem.remedy}
+          <strong>What to do:</strong> <Sentence text={problem.remedy} />
         </p>
       )}
       <NodeNames nodes={problem.nodes} total={problem.count} />
@@ -184,7 +184,7 @@ function Drops({ drops }: { readonly drops: readonly ReasonDrops[] }) {
                         <strong>Usual cause:</strong> {drop.cause}
                       </p>
                       <p>
-                        <strong>What to do:</strong> {drop.remedy}
+                        <strong>What to do:</strong> <Sentence text={drop.remedy} />
                       </p>
                       <NodeNames nodes={drop.nodes} total={drop.nodes.length} />
                     </details>

@@ -16,6 +16,11 @@ export function Badge({ tone, children }: { readonly tone: BadgeTone; readonly c
   );
 }
 
+/** Text of an agent, whose commands are between backticks. */
+export function Sentence({ text }: { readonly text: string }) {
+  return <>{text.split('`').map((part, at) => (at % 2 === 1 ? <code key={`${at} ${part}`}>{part}</code> : part))}</>;
+}
+
 /** Link to another view, without loading the page again. */
 export function ViewLink({ to, children }: { readonly to: Parameters; readonly children: ComponentChildren }) {
   return (

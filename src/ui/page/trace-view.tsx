@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { FormNames } from '../answers/explained.ts';
 import type { TracedFamily, TracedNode, TracedWay, TraceView as TraceAnswer } from '../answers/trace-view.ts';
 import { type Parameters, parameters, show } from './location.ts';
-import { AskedState, Badge, CommandLine, Field, Freshness, isOld } from './parts.tsx';
+import { AskedState, Badge, CommandLine, Field, Freshness, isOld, Sentence } from './parts.tsx';
 import { useAnswer } from './questions.ts';
 
 const DIFFER = 4;
@@ -183,7 +183,7 @@ function Stage({ stage: { node, hops, result, drop, difference } }: { readonly s
             <strong>Usual cause:</strong> {drop.cause}.
           </p>
           <p>
-            <strong>What to do:</strong> {drop.remedy}.
+            <strong>What to do:</strong> <Sentence text={drop.remedy} />.
           </p>
         </div>
       ) : null}
