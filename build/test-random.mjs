@@ -31,6 +31,11 @@ const parts = {
     args: ['--project', 'integration', 'test/integration/probe-packets'],
     env: { SEINE_TEST_PROBES: '10000' },
   },
+  'what-if': {
+    what: '1,500 random proposals: predicted changes equal those that the reference finds; packets in 600 simulated clusters',
+    args: ['--project', 'unit', 'test/model/what-if', 'test/model/simulated-cluster'],
+    env: { SEINE_TEST_PROPOSALS: '1500', SEINE_TEST_SIMULATIONS: '600' },
+  },
   history: {
     what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
     args: ['--project', 'unit', 'test/model/incidents'],

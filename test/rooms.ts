@@ -86,7 +86,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/timeline': ['seinectl', 'seinectl/fleet'],
   'seinectl/wireguard': ['seinectl'],
   'seinectl/ui': ['seinectl', 'seinectl/cluster', 'seinectl/fleet', 'seinectl/reach', 'seinectl/trace'],
-  'seinectl/trace': ['seinectl', 'seinectl/fleet'],
+  'seinectl/trace': ['seinectl', 'seinectl/fleet', 'seinectl/reach'],
   agent: ['agent/config', 'agent/history', 'agent/peers'],
   'agent/history': ['agent', 'agent/config'],
   'agent/peers': ['agent/config'],

@@ -18,6 +18,7 @@ import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts'
 import { policyVerifyRowNames, policyVerifyRows } from './policy-verify-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
+import { simulateRowNames, simulateRows } from './simulate-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 
 /** Requested rows, and the function that reports progress. */
@@ -52,6 +53,7 @@ export const scenes: readonly Scene[] = [
   { rows: openflowRowNames, measure: openflowRows },
   { rows: policyRowNames, measure: policyRows },
   { rows: policyVerifyRowNames, measure: policyVerifyRows },
+  { rows: simulateRowNames, measure: simulateRows },
   { rows: policyLabRowNames, measure: policyLabRows },
   { rows: clusterPolicyRowNames, measure: clusterPolicyRows },
   { rows: policyNetworksRowNames, measure: policyNetworksRows },

@@ -9,7 +9,7 @@ import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { proposedCases } from './what-if-run.ts';
 
-/** Number of random clusters; `npm run test:random -- --only simulation` has more. */
+/** Number of random clusters; `npm run test:random -- --only what-if` has more. */
 const runs = Number(process.env['SEINE_TEST_SIMULATIONS'] ?? 15);
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 

@@ -40,6 +40,8 @@ interface HeldBridge {
   readonly held: ReadonlyMap<BridgeKey, BridgeValue>;
   /** Number of omitted rows by which policies decide. Inputs contain the pods' classes, and not the policies. */
   readonly policyRows: number;
+  /** The flows among them. */
+  readonly policyFlows: ReadonlyMap<BridgeKey, BridgeValue>;
 }
 
 /**
@@ -50,6 +52,7 @@ interface HeldBridge {
  */
 export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): HeldBridge {
   let policyRows = 0;
+  const policyFlows = new Map<BridgeKey, BridgeValue>();
   const held = new Map<BridgeKey, BridgeValue>();
   for (const [at, each] of text.split('\n').entries()) {
     if (each === '') continue;
@@ -57,10 +60,12 @@ export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): He
     if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of the entries of the bridge cannot be parsed`);
     const key = bytesOfHex(result.data.key).toString('latin1') as BridgeKey;
     const value = valueOfPlain(key, bytesOfHex(result.data.value));
-    if (isDeniedMeterKey(key) || (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy')) policyRows++;
+    const isPolicyFlow = isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy';
+    if (isPolicyFlow) policyFlows.set(key, value);
+    if (isPolicyFlow || isDeniedMeterKey(key)) policyRows++;
     else if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
-  return { held, policyRows };
+  return { held, policyRows, policyFlows };
 }
 
 function parsed(text: string): unknown {

@@ -26,6 +26,9 @@ const answers = {
 
 export const inputsName: keyof typeof answers = 'agent/inputs.ndjson';
 
+/** Owners of entries, with their cookies. */
+export const ownersName: keyof typeof answers = 'agent/owners.json';
+
 /** Objects that policies depend on, and the flows of policy. */
 export const policyEvidenceName: keyof typeof answers = 'agent/policy-evidence.ndjson';
 

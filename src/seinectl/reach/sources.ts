@@ -137,9 +137,14 @@ async function fromBundle(path: string): Promise<ReachObjects> {
   const files = await readArchive(path, (name) => name === policyEvidenceName);
   const bytes = files.get(policyEvidenceName);
   if (!bytes) throw new SeineError('INVALID_INPUT', `${path} has no ${policyEvidenceName}: it was collected by an older seinectl`);
+  return objectsOfEvidence(path, Buffer.from(bytes).toString('utf8'));
+}
+
+/** Reads the objects in the policy evidence of a bundle. @throws SeineError `INVALID_INPUT` if they are not complete */
+export function objectsOfEvidence(path: string, text: string): ReachObjects {
   const objects = noObjects();
   let isWhole = false;
-  for (const line of Buffer.from(bytes).toString('utf8').split('\n')) {
+  for (const line of text.split('\n')) {
     if (line === '') continue;
     const entry = read(path, () => JSON.parse(line)) as { kind: string; of: keyof Lists; object: unknown };
     if (entry.kind === 'object' && Object.hasOwn(objects, entry.of)) (objects[entry.of] as unknown[]).push(entry.object);

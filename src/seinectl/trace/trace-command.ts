@@ -31,6 +31,7 @@ Examples:
   seinectl trace shop/web-0 shop/db-0 53/UDP --family ipv6
   seinectl trace outside:198.51.100.7 service:shop/web 80 -o wide
   seinectl trace shop/db-0 outside icmp
+  seinectl trace shop/web-0 shop/db-0 5432 --bundle node-1.tar.gz --bundle node-2.tar.gz
 
 Exit codes:
   0  allowed
@@ -62,16 +63,31 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')
+    .addOption(
+      new Option('--bundle <file>', 'flows of a support bundle instead of a cluster; once for each node of the path')
+        .argParser(collect)
+        .conflicts(['kubeconfig', 'context', 'node', 'probe', 'connect']),
+    )
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .addHelpText('after', help + probeHelp)
     .action((from: string, to: string, port: string | undefined, flags: TraceFlags) => {
       const question = questionOf(from, to, port, flags);
       const isLocal = flags.node || (existsSync(agent().socketPath) && flags.kubeconfig === undefined && flags.context === undefined);
+      if (flags.bundle) return exitWith(traceInBundles(flags.bundle, question, flags, terminal));
       if (flags.raw) return exitWith(printAnswer(agent(), question, terminal));
       if (isLocal) return exitWith(traceHere(agent(), question, flags, terminal));
       // The client of the API is loaded on use: all other commands start faster without it.
       return exitWith(import('./trace-cluster.ts').then(({ traceCluster }) => traceCluster(question, flags, terminal, env)));
     });
+}
+
+function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
+
+async function traceInBundles(paths: readonly string[], question: NodeQuestion, flags: TraceFlags, terminal: Terminal): Promise<number> {
+  const { traceBundles } = await import('./trace-bundle.ts');
+  return await traceBundles(paths, question, flags, terminal);
 }
 
 function portNumber(text: string): string {

@@ -15,6 +15,7 @@ export interface TraceFlags {
   readonly connect?: true;
   /** Prints the answer of this node's agent, for `seinectl` on another host. */
   readonly raw?: true;
+  readonly bundle?: readonly string[];
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly namespace: string;

@@ -21,13 +21,15 @@ import { transportOf } from './node-compiler.ts';
 import type { SimulatedCluster, SimulatedNode } from './simulated-cluster.ts';
 
 /** Parts of a node of which a packet can be traced. */
-interface TraceableNode {
+export interface TraceableNode {
   readonly name: string;
   readonly environment: NodeEnvironment;
   readonly names: TraceNames;
   readonly hopNames: HopNames;
   readonly bridge: FlowSource;
   readonly desired: FlowSource;
+  /** How the kernel sends packets to pods of other nodes without the tunnel. */
+  readonly onward: TraceNode['onward'];
 }
 
 /**
@@ -39,11 +41,14 @@ export async function traceInCluster(cluster: SimulatedCluster, nodeName: string
   const node = cluster.node(nodeName);
   const { environment, flows } = node;
   const names = traceNames(cluster, node);
-  return await tracedOn({ name: node.name, environment, names, hopNames: hopNames(cluster, node), bridge: flows, desired: flows }, query);
+  return await tracedOn(
+    { name: node.name, environment, names, hopNames: hopNames(cluster, node), bridge: flows, desired: flows, onward: () => undefined },
+    query,
+  );
 }
 
 /** @throws SeineError `INVALID_INPUT` that names the field and the value */
-async function tracedOn(node: TraceableNode, query: URLSearchParams): Promise<NodeTrace> {
+export async function tracedOn(node: TraceableNode, query: URLSearchParams): Promise<NodeTrace> {
   const question = traceQuestion(query, node.names);
   const { environment } = node;
   const source: TraceNode = {
@@ -52,7 +57,7 @@ async function tracedOn(node: TraceableNode, query: URLSearchParams): Promise<No
     names: node.hopNames,
     gateway: environment.gateway.ofPort,
     tunnel: environment.tunnel.ofPort,
-    onward: () => undefined,
+    onward: node.onward,
     flowText: (flow: InstalledFlow) =>
       printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, { table: tableName }),
   };
@@ -90,7 +95,7 @@ function addressOf(addresses: readonly Ip[], family: Family): Ip {
 }
 
 /** Attachment of a pod as the journal of an agent would have it. */
-function leaseOf(name: string, at: number, { mac, addresses }: Pick<Lease, 'mac'> & { readonly addresses: readonly Ip[] }): Lease {
+export function leaseOf(name: string, at: number, { mac, addresses }: Pick<Lease, 'mac'> & { readonly addresses: readonly Ip[] }): Lease {
   const [namespace = '', podName = ''] = name.split('/');
   return {
     network: '',

@@ -1,0 +1,114 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, expect, it } from 'vitest';
+import { exampleScene } from '../../../test/model/scene.ts';
+import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
+import { parseCidr, parseIp } from '../../base/net/ip.ts';
+import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
+import { readInputs, writeEnd, writeInput, writeStart } from '../../operations/compiler-inputs/inputs-document.ts';
+import { ArchiveWriter } from '../../operations/support-bundle/archive.ts';
+import { BundledNode } from '../../simulate/cluster/bundled-node.ts';
+import { run } from '../program.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'seinectl-trace-bundle-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const { node: environment, peers, pods, proxying } = exampleScene;
+
+/** Inputs of the example's node, or of its peer n2 with one pod, which has the address 10.10.4.9. */
+function inputsOf(name: 'n1' | 'n2'): string {
+  const { addresses, gateway } = proxying.node;
+  const [peer] = peers;
+  if (!peer) throw new Error('a peer is needed');
+  const away = {
+    ...environment,
+    podCidrs: peer.podCidrs,
+    transport: peer.transport,
+    gateway: { ...environment.gateway, addresses: [parseIp('10.10.4.1'), parseIp('fd00:10:0:1::1')] },
+  };
+  const home = { name: 'n1', podCidrs: [parseCidr('10.10.0.0/22'), parseCidr('fd00:10::/64')], transport: environment.transport };
+  const own = name === 'n1' ? pods : pods.slice(0, 1).map((pod) => ({ ...pod, addresses: [parseIp('10.10.4.9')] }));
+  const lines = [
+    ...(name === 'n1' ? peers : [home]).map((each) => writeInput('peer', each)),
+    ...own.map((intent, at) => writeInput('pod', { owner: ownerOf('pod', 'shop', `${name}-${at}`, 'eth0@abc'), intent })),
+    ...own.map(({ ofPort, addresses: all }, at) =>
+      writeInput('subject', { owner: ownerOf('subject', 'shop', `${name}-${at}`, 'eth0@abc'), intent: { ofPort, addresses: all } }),
+    ),
+  ];
+  const start = writeStart({ node: name, revision: 1 }, { environment: name === 'n1' ? environment : away, proxy: { addresses, gateway } });
+  return [start, ...lines, writeEnd(1, lines.length)].join('\n');
+}
+
+function heldOf(name: 'n1' | 'n2', isHeld: (owner: string) => boolean = () => true): string {
+  const { inputs } = readInputs(inputsOf(name));
+  const without = { ...inputs, subjects: inputs.subjects.filter(({ owner }) => isHeld(owner)) };
+  const hex = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('hex');
+  return [...compileInputs(without).entries].map(([key, value]) => JSON.stringify({ key: hex(key), value: hex(value) })).join('\n');
+}
+
+async function bundle(name: 'n1' | 'n2', held = heldOf(name)): Promise<string> {
+  const path = join(folder, `${name}-${Math.random()}.tar.gz`);
+  const archive = new ArchiveWriter(path, `seine-${name}`);
+  await archive.add('agent/inputs.ndjson', Buffer.from(inputsOf(name)));
+  await archive.add('openflow/held.ndjson', Buffer.from(held));
+  await archive.close();
+  return path;
+}
+
+async function trace(...args: readonly string[]) {
+  const { terminal, out, err } = recordingTerminal();
+  const code = await run(['trace', ...args], terminal, Readable.from(['']));
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+it('follows a packet over the nodes of two bundles: exit 0', async () => {
+  const both = ['--bundle', await bundle('n1'), '--bundle', await bundle('n2')];
+  const { code, out } = await trace('shop/n1-0', '10.10.4.9', '5432', ...both);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^ALLOWED .*n1 .*is sent to n2.*n2 .*Delivered to pod shop\/n2-0 on n2\./s)]);
+  expect(out).toContain('meaning not compared · desired allowed');
+  const established = await trace('shop/n1-0', '10.10.4.9', '5432', '--established', ...both);
+  expect([established.code, established.out]).toEqual([0, expect.stringContaining('assumed to be established')]);
+});
+
+it('names the node whose bundle is missing: exit 3', async () => {
+  const { code, out } = await trace('shop/n1-0', '10.10.4.9', '5432', '--bundle', await bundle('n1'));
+  expect([code, out]).toEqual([3, expect.stringContaining('The part of n2 is unknown: there is no bundle of this node')]);
+});
+
+it('names the flow that the bridge lacked: exit 4', async () => {
+  const broken = await bundle(
+    'n1',
+    heldOf('n1', (owner) => !owner.includes('n1-1')),
+  );
+  const { code, out } = await trace('shop/n1-0', 'shop/n1-1', '80', '--family', 'ipv4', '--bundle', broken);
+  expect([code, out]).toEqual([4, expect.stringContaining('The bridge of n1 lacks the desired flows, first in table ingressEntry')]);
+});
+
+it('has the flows that seinectl compile prints, byte for byte', () => {
+  const read = readInputs(inputsOf('n1'));
+  const node = new BundledNode({ read, heldText: heldOf('n1'), owners: [], pods: new Map() });
+  expect([...node.compiled]).toEqual([...compileInputs(readInputs(inputsOf('n1')).inputs).entries]);
+  expect(node.compiled.size).toBeGreaterThan(100);
+});
+
+it.each([
+  [
+    'an archive without inputs',
+    async () => {
+      const path = join(folder, 'empty.tar.gz');
+      const archive = new ArchiveWriter(path, 'seine');
+      await archive.add('manifest.json', Buffer.from('{}'));
+      await archive.close();
+      return ['shop/a', 'shop/b', '--bundle', path];
+    },
+    'has no agent/inputs.ndjson',
+  ],
+  ['a pod that the bundle does not know', async () => ['shop/none', 'shop/n1-0', '--bundle', await bundle('n1')], 'from: "shop/none"'],
+  ['a bundle together with a probe', () => Promise.resolve(['a/b', 'a/c', '--bundle', 'x', '--probe']), 'cannot be used with'],
+])('refuses %s: exit 2', async (_, args, message) => {
+  const { code, err } = await trace(...(await args()));
+  expect([code, err]).toEqual([2, expect.stringContaining(message)]);
+});
