@@ -50,6 +50,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'GET /v1/config': { does: 'configuration in force, defaults included' },
   'GET /v1/leases': { does: 'allocated pod addresses' },
   'GET /v1/logs': { does: 'last 5,000 log lines' },
+  'GET /v1/mesh': { does: 'nodes that this one observes with echoes, with state and round trip' },
   'GET /v1/timeline': {
     parameters: ['from', 'until', 'subject', 'follow'],
     does: 'recorded events, a line of JSON each; times in milliseconds since 1970',

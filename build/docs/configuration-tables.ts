@@ -153,6 +153,11 @@ const groups: Groups = {
       meaning: 'size of the recorded [history](history.md); 0: nothing is recorded',
       values: 'bytes, or `1MiB` to `4GiB`; 0 for none',
     },
+    'mesh.interval': {
+      meaning: 'interval of [echoes](troubleshooting.md#links-between-nodes) to each observed node, in ms or as `10s`; 0: none',
+      values: '0, `1s` to `10m`',
+    },
+    'mesh.peers': 'number of nodes that are observed all the time, at most 64; 0: none',
     metricsAddress: { meaning: '`/metrics`, `/livez` and `/readyz` over HTTP', values: endpoint },
     metricsTLSAddress: { meaning: '`/metrics` over TLS with a [bearer token](reference/metrics.md#prometheus)', values: endpoint },
     metricsTLSCertFile: { meaning: 'certificate chain for it, PEM', standard: 'self-signed', values: path },

@@ -11,6 +11,7 @@ import type { AgentPorts } from '../operations/admin/routes.ts';
 import type { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
 import { WireGuardReader } from '../operations/diagnose/entries/wireguard-reader.ts';
+import type { Mesh } from '../operations/mesh/mesh.ts';
 import type { PacketProbes } from '../operations/trace/packet-probes.ts';
 import type { HalfOpenConnections } from '../services/packet-in/half-open.ts';
 import type { NoEndpointResponder } from '../services/packet-in/no-endpoint.ts';
@@ -48,6 +49,7 @@ interface AdminParts {
     readonly cni: AgentPorts['cni'];
     readonly postNodeEvent: AgentPorts['postNodeEvent'];
     readonly recording: AgentRecording;
+    readonly mesh: Mesh;
     /** Warnings about the node, as sentences, by the part of the agent that found them. */
     readonly warnings: ReadonlyMap<string, readonly string[]>;
   };

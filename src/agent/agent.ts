@@ -44,6 +44,7 @@ import { leaseCheck } from './lease-check.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
+import { openMesh } from './peers/mesh.ts';
 import { peerModesCheck } from './peers/peer-modes-check.ts';
 import { openPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
 import { wireGuardCheck } from './peers/wireguard-check.ts';
@@ -95,6 +96,10 @@ export function createAgent(
     encryption: () => started?.encryption.peers,
   });
   const companions = companionsOf({ ...plane, warnings, peers, paths, checks, postNodeEvent }, signal);
+  const mesh = openMesh({
+    ...{ config, peers, nodeState, live: () => started?.live, events: recording.history },
+    observe: (seconds) => hooks.observe('mesh_rtt_seconds', {}, seconds),
+  });
   const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };
   const parts = {
     ...plane,
@@ -114,7 +119,7 @@ export function createAgent(
     },
   };
   recording.watch({ readiness, started: () => started }, signal);
-  const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides, recording };
+  const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides, recording, mesh };
   const admin = adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more });
   return {
     admin,
@@ -124,6 +129,7 @@ export function createAgent(
         runKubeSources(sources, signal),
         megaflows.run(signal),
         retry.run(signal),
+        mesh.run(signal),
         startNode(parts, startHooks, signal),
       ])),
   };

@@ -163,6 +163,26 @@ const traceSchema = z.strictObject({
   background: interval.prefault('10s'),
 });
 
+/** Duration in milliseconds: `10s`, `500ms`, `1m`, or 0. */
+const meshInterval = z
+  .union([z.int(), z.string()])
+  .transform((value, context): number => {
+    const [, digits, unit] = /^(\d{1,6})(ms|s|m)$/.exec(String(value)) ?? [];
+    if (String(value) === '0') return 0;
+    if (digits !== undefined) return Number(digits) * (unit === 'm' ? 60_000 : unit === 's' ? 1_000 : 1);
+    context.addIssue({ code: 'custom', message: `${JSON.stringify(value)} is neither 0 nor a duration, such as 10s` });
+    return z.NEVER;
+  })
+  .refine((ms) => ms === 0 || (ms >= 1_000 && ms <= 600_000), 'is neither 0 nor from 1s to 10m');
+
+/** Echoes to other nodes. */
+const meshSchema = z.strictObject({
+  /** Interval of echoes to each observed node; 0: none are sent. */
+  interval: meshInterval.default(10_000),
+  /** Number of nodes that are observed all the time; 0: none are sent. */
+  peers: z.int().min(0).max(64).default(16),
+});
+
 const schema = z
   .strictObject({
     nodeName: z
@@ -229,6 +249,7 @@ const schema = z
     status: statusSchema.prefault({}),
     policy: policySchema.prefault({}),
     history: historySchema.prefault({}),
+    mesh: meshSchema.prefault({}),
     flowLog: flowLogSchema.prefault({}),
     trace: traceSchema.prefault({}),
     logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
@@ -258,6 +279,7 @@ export function configKeys(): readonly string[] {
     policy: policySchema,
     wireGuard: wireGuardSchema,
     history: historySchema,
+    mesh: meshSchema,
     flowLog: flowLogSchema,
     trace: traceSchema,
   };

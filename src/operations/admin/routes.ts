@@ -5,6 +5,7 @@ import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import type { InputsPort } from '../compiler-inputs/current-inputs.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
+import type { Mesh } from '../mesh/mesh.ts';
 import { attemptedNode } from '../trace/connect-node.ts';
 import { dropCounters, readDrops } from '../trace/drop-counters.ts';
 import { type ProbePort, probedNode, seenProbe } from '../trace/probe-node.ts';
@@ -65,10 +66,15 @@ export type AgentPorts = StatusPort &
   InputsPort &
   LeasesPort &
   TimelinePort &
+  MeshPort &
   Omit<CheckRoutePort, 'health'> &
   CallersPort &
   RepairPort &
   RollOutPort;
+
+interface MeshPort {
+  readonly mesh: Pick<Mesh, 'counters' | 'states' | 'paths'>;
+}
 
 interface RollOutPort {
   /** Condition of a roll-out, besides serving pods. */
@@ -146,6 +152,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/inputs': () => inputs(agent),
     '/v1/config': () => configuration(agent),
     '/v1/leases': () => leases(agent),
+    '/v1/mesh': () => json({ counters: agent.mesh.counters, states: agent.mesh.states(), items: agent.mesh.paths() }),
     '/v1/timeline': (query, signal) => timeline(agent, query, signal),
     '/v1/logs': () => lastLines(sources.control),
     '/v1/log-level': () => logLevel(sources.control),

@@ -83,10 +83,11 @@ const eventKinds = {
   'problem.ended': ({ problem, message, seconds }: Sentence & { problem: string; seconds: number }) =>
     `problem ${problem} ended after ${seconds} s: ${message}`,
 
-  'mesh.lost': ({ peer, family }: MeshPath) => `${peer} does not answer over ${family}`,
-  'mesh.slow': ({ peer, family, rttMs }: MeshPath & { rttMs: number }) => `${peer} answers slowly over ${family}: ${ms(rttMs)}`,
-  'mesh.mtu': ({ peer, family, bytes }: MeshPath & { bytes: number }) => `${peer} does not answer packets of ${bytes} bytes over ${family}`,
-  'mesh.reached': ({ peer, family }: MeshPath) => `${peer} answers again over ${family}`,
+  'mesh.lost': ({ peer, family }: EchoedPeer) => `${peer} does not answer over ${family}`,
+  'mesh.slow': ({ peer, family, rttMs }: EchoedPeer & { rttMs: number }) => `${peer} answers slowly over ${family}: ${ms(rttMs)}`,
+  'mesh.mtu': ({ peer, family, bytes }: EchoedPeer & { bytes: number }) =>
+    `${peer} does not answer packets of ${bytes} bytes over ${family}`,
+  'mesh.reached': ({ peer, family }: EchoedPeer) => `${peer} answers again over ${family}`,
 } as const satisfies Readonly<Record<string, (data: never) => string>>;
 
 export type HistoryKind = keyof typeof eventKinds;
@@ -139,7 +140,7 @@ interface DeniedBurst {
 interface Part {
   readonly part: string;
 }
-interface MeshPath {
+interface EchoedPeer {
   readonly peer: string;
   readonly family: string;
 }

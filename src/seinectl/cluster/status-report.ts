@@ -4,6 +4,7 @@ import { grouped, nodesText } from '../fleet/grouped.ts';
 import type { Room, TableColumn } from '../table.ts';
 import { tableLines } from '../table.ts';
 import { duration } from '../words.ts';
+import { isReplaced, lostNodes } from './mesh-report.ts';
 import type { NodeSummary, SummarisedNode } from './node-summary.ts';
 
 /** Nodes with the same pool, versions and modes: a line of the table. */
@@ -57,14 +58,22 @@ export function statusTable({ rows }: Answers<NodeSummary>, room: Room, wide: bo
 }
 
 /** Problems, grouped by kind. */
-export function problemsOfFleet({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
+export function problemsOfFleet({ rows, failures, fleet }: Answers<NodeSummary>, { paint }: Room): string[] {
   const sign = paint('bad', '!');
   const notReady = rows.filter(({ answer }) => !answer.ready);
-  const found = rows.flatMap((row) => row.answer.problems.map((problem) => ({ row, problem })));
+  const all = rows.flatMap((row) =>
+    row.answer.problems.map((problem) => ({ row, problem, node: row.pod.node, kind: problem.kind, about: problem.about })),
+  );
+  const lost = lostNodes(all, rows.length + failures.length + (fleet.without?.length ?? 0));
+  const found = all.filter((each) => !isReplaced(each, lost));
   const unsure = rows.filter(({ answer }) => answer.staleChecks.length > 0);
   return [
     ...grouped(notReady, ({ answer }) => answer.reason ?? 'no reason').map(
       ([reason, of]) => `${sign} not ready: ${safeLine(reason)} (${nodesText(namesOf(of))})`,
+    ),
+    ...lost.map(
+      ({ name, observers, of }) =>
+        `${sign} mesh.peer: ${observers} of the ${of} nodes that observe ${safeLine(name)} do not reach it as usual`,
     ),
     ...grouped(found, ({ problem }) => problem.kind).flatMap(([kind, of]) => [
       `${sign} ${safeLine(kind)} (${nodesText([...new Set(namesOf(of.map(({ row }) => row)))])})`,

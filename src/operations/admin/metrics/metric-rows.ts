@@ -11,6 +11,7 @@ const callBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2,
 const stageBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10];
 const roundBuckets = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5];
 const programmingBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
+const meshBuckets = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
 /** Names without the prefix `seine_agent_`. If Antrea has the metric, it has Antrea's name after the prefix. */
@@ -275,6 +276,20 @@ export const metricRows = {
     help: 'Peers by the way in which this node sends to their pods: tunnel, direct, wireguard, or blocked.',
     labels: ['mode', 'family'],
   },
+
+  mesh_rtt_seconds: {
+    type: 'histogram',
+    help: 'Round trip of echoes between the gateways of this node and others.',
+    buckets: meshBuckets,
+  },
+
+  mesh_peers: {
+    type: 'gauge',
+    help: 'Nodes that this one observes with echoes, by state: reached, slow, lost, mtu (long packets are lost), unknown.',
+    labels: ['state'],
+  },
+
+  mesh_lost_total: { type: 'counter', help: 'Echoes to other nodes without an answer.' },
 
   plain_drops_total: {
     type: 'counter',

@@ -30,6 +30,7 @@ export interface HealthPort extends FactsPort {
   readonly healthChecks: Pick<HealthChecks, 'records' | 'problems'>;
   readonly held: () => readonly HeldRemovals[];
   readonly history: { problems(): readonly FoundProblem[] };
+  readonly mesh: { problems(): readonly FoundProblem[] };
   /** Receives all problems each second. */
   readonly problemRecord: { note(problems: readonly Problem[]): void };
   /** Posts an event of this node's Node object. */
@@ -73,6 +74,7 @@ export class NodeHealth {
       ...agent.healthChecks.problems(),
       ...agent.held().map(heldRemovals),
       ...agent.history.problems(),
+      ...agent.mesh.problems(),
       ...namedWarnings(agent).map(([about, message]): FoundProblem => ({ kind: 'node', about, message })),
     ]);
   }

@@ -1,0 +1,78 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { cidrAddress, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
+import { EchoSocket } from '../../netlink/packets/icmp-echo.ts';
+import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
+import type { EventRecorder } from '../../operations/history/event-stream.ts';
+import { Mesh, type MeshEnds, type MeshOptions } from '../../operations/mesh/mesh.ts';
+import type { AgentConfig } from '../config/agent-config.ts';
+
+/** Maximum time for an echo (ms). */
+const PATIENCE_MS = 500;
+
+interface MeshParts {
+  readonly config: AgentConfig;
+  readonly peers: PeerSource;
+  readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'has'> };
+  /** Undefined until the node is known. */
+  readonly live: () => LiveEnvironment | undefined;
+  readonly events: EventRecorder;
+  readonly observe: MeshOptions['observe'];
+}
+
+/** Opens the observation of other nodes; `run` begins it. */
+export function openMesh({ config, peers, nodeState, live, events, observe }: MeshParts): Mesh {
+  const ends = (name: string): readonly MeshEnds[] => {
+    const environment = live()?.current;
+    const peer = peers.get(name);
+    if (!environment || !peer || !nodeState.bridge.has(ownerOf('peer', name))) return [];
+    return peer.podCidrs.map(parseCidr).flatMap((cidr): MeshEnds[] => {
+      const from = environment.gateway.addresses.find(({ family }) => family === cidr.family);
+      if (!from) return [];
+      const own = environment.transport.find(({ family }) => peer.transport[family] !== undefined);
+      const theirs = own && peer.transport[own.family];
+      const outside = own && theirs !== undefined ? { outside: { from: own, to: parseIp(theirs) } } : {};
+      return [{ family: cidr.family, from, to: cidrAddress(cidr, 1n), ...outside }];
+    });
+  };
+  return new Mesh({
+    own: config.nodeName,
+    intervalMs: config.mesh.interval,
+    peers: config.mesh.peers,
+    names: sortedNames(peers, config.nodeName),
+    ends,
+    echo,
+    mtu: () => live()?.current.gateway.mtu ?? 1_280,
+    events,
+    observe,
+    now: () => performance.now(),
+    random: Math.random,
+  });
+}
+
+/** Names of all nodes; sorted again only after one was added or removed. */
+function sortedNames(peers: PeerSource, own: string): () => readonly string[] {
+  let names: readonly string[] | undefined;
+  peers.subscribe(() => {
+    names = undefined;
+  });
+  return () => (names ??= [own, ...Array.from(peers.peers(), ({ name }) => name)].toSorted());
+}
+
+async function echo(way: Parameters<MeshOptions['echo']>[0], bytes: number, signal: AbortSignal): ReturnType<MeshOptions['echo']> {
+  const startedMs = performance.now();
+  let socket: EchoSocket;
+  try {
+    socket = EchoSocket.open(way);
+  } catch (thrown) {
+    if (SeineError.from(thrown, 'open an echo').code === 'INVARIANT') throw thrown;
+    return { outcome: 'noRoute', rttMs: 0 };
+  }
+  try {
+    return { outcome: await socket.ask(bytes, PATIENCE_MS, signal), rttMs: performance.now() - startedMs };
+  } finally {
+    socket.close();
+  }
+}

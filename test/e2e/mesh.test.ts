@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { nodePaths } from '../../lab/plan/names.ts';
+import type { FoundProblem } from '../../src/api/problem.ts';
+import { AgentClient } from '../../src/seinectl/agent-client.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+
+/** A link between nodes that is cut is named by the agents of other nodes. */
+let lab: ConvergeLab;
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(3);
+});
+afterAll(async () => await lab?.remove());
+
+const agentOf = (number: number): AgentClient => new AgentClient(nodePaths(lab.plan.dir, lab.node(number).name).apiSocket);
+
+async function problemsOf(number: number): Promise<readonly FoundProblem[]> {
+  const { problems } = (await agentOf(number).json('/v1/status')) as { readonly problems: readonly FoundProblem[] };
+  return problems.filter(({ kind }) => kind === 'mesh.peer');
+}
+
+async function states(number: number): Promise<Readonly<Record<string, number>>> {
+  return ((await agentOf(number).json('/v1/mesh')) as { readonly states: Readonly<Record<string, number>> }).states;
+}
+
+/** Name of the link between nodes, inside a node. */
+async function linkOf(number: number): Promise<string> {
+  const [, name = ''] = / dev (\S+)/.exec(await lab.exec(number, 'ip', 'route', 'get', '192.168.77.1')) ?? [];
+  return name;
+}
+
+const reached = async (): Promise<boolean> => (await states(1))['reached'] === 2 && (await problemsOf(1)).length === 0;
+
+it('names a node whose link is cut within 30 seconds, until it is reached again', async () => {
+  await until(reached, 60_000, () => 'not all nodes are reached');
+  const link = await linkOf(3);
+  const bad = lab.node(3).name;
+  const named = async (words: RegExp): Promise<boolean> =>
+    (await problemsOf(1)).some(({ about, message }) => about === bad && words.test(message));
+
+  await lab.exec(3, 'ip', 'link', 'set', link, 'down');
+  const cutMs = await until(
+    () => named(/does not answer over ipv4/),
+    30_000,
+    () => 'the cut link is not named',
+  );
+  await lab.exec(3, 'ip', 'link', 'set', link, 'up');
+  await until(reached, 60_000, () => 'the node is not reached again');
+
+  process.stdout.write(`a cut link is named after ${cutMs} ms\n`);
+  expect(await problemsOf(2)).toEqual([]);
+}, 300_000);
