@@ -26,10 +26,11 @@ const products = [
       'build/esbuild/lazy-koffi.mjs',
       'build/esbuild/licenses.mjs',
       'build/esbuild/stub-unused.mjs',
+      'build/ui.mjs',
       'src',
       'lab',
     ],
-    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seinectl-cluster.mjs', 'seine-demo.mjs'],
+    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seinectl-cluster.mjs', 'seine-demo.mjs', 'ui/page.js'],
   },
   {
     name: 'exports',
