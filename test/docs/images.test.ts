@@ -15,7 +15,9 @@ it.each(['agent', 'ovs'])('builds the image of %s from given bases', (name) => {
   const lines = read(`build/images/${name}.Dockerfile`).split('\n');
   const from = lines.filter((line) => line.startsWith('FROM '));
   expect(from.length).toBeGreaterThan(1);
-  expect(from.filter((line) => !/^FROM (--platform=\$\{BUILDPLATFORM\} )?\$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual([]);
+  expect(from.filter((line) => !/^FROM (--platform=\$\{(?:BUILD|TARGET)PLATFORM\} )?\$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual(
+    [],
+  );
 });
 
 it.each(['agent', 'seinectl'])(

@@ -5,7 +5,7 @@ import { type Cidr, type Family, parseIp } from '../../../base/net/ip.ts';
 import { parseMac } from '../../../base/net/mac.ts';
 import { errnoOf } from '../../../netlink/errno.ts';
 import type { IfIndex } from '../../../netlink/interface-name.ts';
-import { changeLink, getLinkOffThread, type Link } from '../../../netlink/links.ts';
+import { getLinkOffThread, type Link } from '../../../netlink/links.ts';
 import { Batch } from '../../../netlink/message.ts';
 import type { NetworkNamespace } from '../../../netlink/namespace.ts';
 import { deleteAddress, listAddressesOffThread, replaceAddress } from '../../../netlink/routing/addresses.ts';
@@ -21,10 +21,11 @@ import {
 } from '../../../netlink/routing/routes.ts';
 import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../../../netlink/socket.ts';
-import type { HostLink, WantedRoute } from '../../desired/host-entries.ts';
+import type { WantedRoute } from '../../desired/host-entries.ts';
 import { blackholeMetric, externalRouting, loopback } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
 import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
+import { changeGateway } from './gateway-link.ts';
 import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -114,7 +115,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     const additions = inOrder(put.values());
-    for (const entry of additions) if (entry.kind === 'link') await this.#changeGateway(socket, entry.link);
+    for (const entry of additions) if (entry.kind === 'link') await changeGateway(socket, entry.link);
     const { indexOf, missing } = await this.#indexesOf(socket, additions, index);
     const possible = missing.size === 0 ? additions : additions.filter((entry) => entry.kind !== 'route' || !missing.has(entry.route.dev));
     for (const slice of slices(possible.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
@@ -169,21 +170,6 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   *#ourNeighbours(neighbours: readonly Neighbour[]): Generator<HostEntry> {
     for (const { address, mac, state } of neighbours)
       if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev: this.#gateway, ip: address, mac } };
-  }
-
-  /** Writes what differs: after a write of its present address the kernel forgets all neighbours of an interface. */
-  async #changeGateway(socket: NetlinkSocket, { mtu, mac }: HostLink): Promise<void> {
-    const present = await getLinkOffThread(socket, this.#gateway);
-    if (present === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
-    const batch = new Batch();
-    changeLink(batch, present.index, {
-      state: 'up',
-      arp: 'on',
-      ...(present.master === undefined ? {} : { master: 'none' }),
-      ...(present.mtu === mtu ? {} : { mtu }),
-      ...(present.mac === mac ? {} : { mac }),
-    });
-    await socket.transactOffThread(batch);
   }
 
   /** Returns the names of the routes' interfaces: almost all are the gateway. One that no longer exists compares unequal to every other. */
@@ -253,7 +239,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   #put(batch: Batch, entry: HostEntry, link: IfIndex, indexOf: (dev: string) => IfIndex): void {
     switch (entry.kind) {
       case 'link':
-        break; // `#changeGateway`
+        break; // `changeGateway`
       case 'address':
         replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
         break;
