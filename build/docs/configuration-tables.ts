@@ -154,7 +154,7 @@ const groups: Groups = {
       values: 'bytes, or `1MiB` to `4GiB`; 0 for none',
     },
     'mesh.interval': {
-      meaning: 'interval of [echoes](troubleshooting.md#links-between-nodes) to each observed node, in ms or as `10s`; 0: none',
+      meaning: 'interval of [echoes](history.md#links-between-nodes) to each observed node, in ms or as `10s`; 0: none',
       values: '0, `1s` to `10m`',
     },
     'mesh.peers': 'number of nodes that are observed all the time, at most 64; 0: none',

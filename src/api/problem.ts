@@ -24,7 +24,7 @@ export const problemKinds = {
   'peer.direct':
     'echoes to a peer without a tunnel are lost while its own address answers: the network drops packets with pods’ addresses ([traffic modes](traffic-modes.md#prerequisites)); `about` is the family and the node',
   'mesh.peer':
-    'echoes between the gateways of this node and another are lost, much slower than usual, or lost at full size ([mesh](troubleshooting.md#links-between-nodes)); `about` is the node',
+    'echoes between the gateways of this node and another are lost, much slower than usual, or lost at full size ([mesh](history.md#links-between-nodes)); `about` is the node',
   'route.conflict':
     'another program has a route to a peer’s pod network, which Seine never replaces: the peer stays in its previous mode; `about` is the node',
   'peer.handshake':
