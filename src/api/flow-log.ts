@@ -99,12 +99,16 @@ export interface FlowLogState {
 /** Line of the answer: the state, or a record. */
 export type FlowLine = { readonly state: FlowLogState } | { readonly flow: FlowView };
 
-/** Connections of one minute with equal ends, Service, port, verdict and rules. */
+/** Connections with equal ends, Service, port, verdict and rule, as the node of one end sees them. */
 export interface FlowSummary {
+  /** End whose node counted: that of the source does not know what the other denies. Absent where nodes are joined. */
+  readonly reporter?: 'source' | 'destination' | 'both';
   readonly source: string;
   readonly destination: string;
+  /** Service that the client requested; only the node of the source knows it. */
   readonly service?: string;
   readonly protocol: string;
+  /** Port of the endpoint, not of the Service. */
   readonly port?: number;
   readonly verdict: FlowVerdict;
   readonly rule?: string;

@@ -18,7 +18,7 @@ export function addClusterOptions(command: Command): Command {
 }
 
 /** Reports whether a command asks the agent of this node. */
-export function isLocal(agent: AgentClient, { kubeconfig, context, node }: ClusterFlags): boolean {
+export function isLocal(agent: AgentClient, { kubeconfig, context, node }: Partial<ClusterFlags>): boolean {
   return kubeconfig === undefined && context === undefined && node === undefined && existsSync(agent.socketPath);
 }
 

@@ -70,7 +70,8 @@ it('joins the records of both nodes, and shows the losses of each', async () => 
 it('sums up the connections of all nodes, each once', async () => {
   const item = { source: 'shop/web', destination: 'shop/db', protocol: 'TCP', port: 80, verdict: 'allowed', connections: 4 } as const;
   const answer = (node: string): string => {
-    const summary: FlowSummaries = { state: stateOf(node), since: '2026-11-29T14:00:00Z', items: [item], others: 0 };
+    const items = [{ ...item, reporter: node === 'node-1' ? ('source' as const) : ('destination' as const) }];
+    const summary: FlowSummaries = { state: stateOf(node), since: '2026-11-29T14:00:00Z', items, others: 0 };
     return JSON.stringify(summary);
   };
   const agents = ['node-1', 'node-2'].map((node): FakeAgent => ({ node, reply: { answer: answer(node) } }));

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { FlowSummaries, FlowSummary } from '../../api/flow-log.ts';
-import { joinedSummaries, printSummaries } from './flows-page.ts';
+import { printSummaries } from './flows-page.ts';
 
 const pair: FlowSummary = {
   source: 'shop/web',
@@ -17,17 +17,6 @@ const losses = { meter: 2, rate: 0, queue: 0, denied: 0, names: 0, kernel: 0, di
 function answer(items: readonly FlowSummary[], others = 0): FlowSummaries {
   return { state: { node: 'node-1', enabled: true, sources: [], losses, skipped: 0 }, since: '2026-11-29T14:00:00Z', items, others };
 }
-
-it('counts a connection between two nodes once, with the rule of the end that knows it', () => {
-  const { service: _, ...seen } = pair;
-  const received: FlowSummary = { ...seen, connections: 4, rule: 'shop/db-clients spec.ingress[0]', bytes: '10' };
-  expect(joinedSummaries([answer([pair]), answer([received])], undefined)).toEqual([{ ...received, ...pair }]);
-});
-
-it('shows only what concerns a namespace', () => {
-  const other: FlowSummary = { ...pair, source: 'ops/x', destination: 'outside' };
-  expect(joinedSummaries([answer([pair, other])], 'shop')).toEqual([pair]);
-});
 
 it('sums up by namespace, service or port, and shows losses', () => {
   const denied: FlowSummary = { ...pair, destination: 'data/db', verdict: 'denied', connections: 2 };

@@ -5,6 +5,7 @@ import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 import { flowLine, lossLines, pairText, sizeText } from './flow-lines.ts';
 import type { FlowQuery, SummaryForm } from './flow-query.ts';
+import { joinedSummaries } from './joined-summaries.ts';
 import { mergeFlows } from './merge-flows.ts';
 
 /** Prints records that are complete, with what they lack. */
@@ -57,31 +58,6 @@ const matrixColumns: readonly TableColumn<FlowSummary>[] = [
   { title: 'BYTES', of: ({ bytes }) => (bytes === undefined ? '' : sizeText(bytes)), align: 'right' },
   { title: 'RULE', of: ({ rule = '' }) => rule, flexible: true },
 ];
-
-/**
- * Sums of several nodes. A connection between two nodes is reported by both: the larger number of each key counts, which is exact where
- * both are complete. Pure.
- */
-export function joinedSummaries(answers: readonly FlowSummaries[], namespace: string | undefined): readonly FlowSummary[] {
-  const sums = new Map<string, FlowSummary>();
-  const isOf = (end: string): boolean => namespace === undefined || end.startsWith(`${namespace}/`);
-  for (const { items } of answers)
-    for (const item of items) {
-      if (!isOf(item.source) && !isOf(item.destination)) continue;
-      const { connections, bytes, rule, service, ...key } = item;
-      const text = JSON.stringify(key);
-      const known = sums.get(text);
-      if (!known) sums.set(text, item);
-      else sums.set(text, larger(known, item));
-    }
-  return [...sums.values()].sort((a, b) => b.connections - a.connections || (pairText(a) < pairText(b) ? -1 : 1));
-}
-
-function larger(one: FlowSummary, other: FlowSummary): FlowSummary {
-  const most = one.connections >= other.connections ? one : other;
-  const least = most === one ? other : one;
-  return { ...least, ...most };
-}
 
 /** Prints summaries of nodes, with what they lack. */
 export function printSummaries(answers: readonly FlowSummaries[], form: SummaryForm, options: FlowQuery, terminal: Terminal): void {

@@ -60,6 +60,7 @@ const summaries = z.object({
   items: z
     .array(
       z.object({
+        reporter: z.enum(['source', 'destination', 'both']).optional(),
         source: text,
         destination: text,
         service: text.optional(),

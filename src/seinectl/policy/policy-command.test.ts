@@ -37,7 +37,7 @@ const denied: ConnectionPolicyView = {
       change: 'A rule',
     },
   ],
-  remarks: ['The egress policies of shop/far are decided on node-2: run this there as well'],
+  remarks: ['The egress policies of shop/far are decided on node-2: its agent has the rest'],
 };
 
 let folder = '';
@@ -201,7 +201,7 @@ describe('policy explain', () => {
       'shop/far to shop/db port 80/TCP: denied, as far as this node decides',
       '  ingress of shop/db (10.10.1.7 to 10.10.0.5), TCP 80: denied, no rule allows it; isolated by shop/db',
       '    to change that: A rule.',
-      'The egress policies of shop/far are decided on node-2: run this there as well.',
+      'The egress policies of shop/far are decided on node-2: its agent has the rest.',
     ]);
     expect(asked).toEqual(['/v1/policy/explain?from=shop%2Ffar&to=shop%2Fdb&port=80%2FTCP']);
   });

@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { defaultPaths } from '../../api/default-paths.ts';
 import { historySubjects } from '../../api/history.ts';
 import type { AgentClient } from '../agent-client.ts';
+import { isLocal } from '../fleet/agents-of-command.ts';
 import type { OutputForm } from '../output.ts';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
@@ -45,8 +46,8 @@ KIND: pod, service, node, policy
 NAME: NAMESPACE/NAME of a pod, a Service or a NetworkPolicy; NAME of a node or a ClusterNetworkPolicy
 
 Shows what happened on this node, also before a restart of the agent: calls of the container runtime with their stages, objects received and the fields
-that changed, endpoints, policies of each pod, foreign changes and repairs, problems, connections, denied packets. With --cluster: the same of all
-nodes, merged with the Events of the API server; one line for an object that several nodes received.
+that changed, endpoints, policies of each pod, foreign changes and repairs, problems, connections, denied packets. With --cluster, or on a host
+without an agent: the same of all nodes, merged with the Events of the API server; one line for an object that several nodes received.
 
 Examples:
   seinectl timeline                               the last half hour of this node
@@ -83,8 +84,8 @@ export function addTimeline(root: Command, { agent, isOnNode, terminal, env, exi
     .option('--about <text>', 'with --log: only lines with this text', notEmpty)
     .addOption(new Option('--json').hideHelp())
     .addOption(new Option('--end').hideHelp())
-    .option('--kubeconfig <path>', 'with --cluster: kubeconfig; default: as kubectl finds it')
-    .option('--context <name>', 'with --cluster: context of the kubeconfig; default: the current one')
+    .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
+    .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'with --cluster: namespace of the agents', 'seine-system')
     .option('--timeout <time>', 'with --cluster: how long an agent may take', secondsOption, 30)
     .addOption(outputOption(['table', 'json']))
@@ -101,8 +102,8 @@ export function addTimeline(root: Command, { agent, isOnNode, terminal, env, exi
         follow: flags.follow === true,
         ...(flags.until === undefined ? {} : { untilMs: flags.until }),
       };
-      const isLocal = flags.folder !== undefined || (isOnNode && !flags.cluster);
-      if (isLocal) return exitWith(nodeTimeline(flags.folder ?? agent(), query, { isJson, withEnd: flags.end === true }, terminal));
+      const isHere = flags.folder !== undefined || (isOnNode && !flags.cluster && isLocal(agent(), flags));
+      if (isHere) return exitWith(nodeTimeline(flags.folder ?? agent(), query, { isJson, withEnd: flags.end === true }, terminal));
       // The client of the API is loaded on use: all other commands start faster without it.
       return exitWith(
         import('./cluster-timeline.ts').then(({ clusterTimeline }) => clusterTimeline(query, { ...flags, isJson }, terminal, env)),

@@ -177,7 +177,7 @@ function joined(verdicts: readonly ConnectionPolicyView['verdict'][]): Connectio
 }
 
 function remarksOn(direction: PolicyDirection, { name, local, elsewhere }: ConnectionParty): readonly string[] {
-  if (elsewhere) return [`The ${direction} policies of ${name} are decided on ${elsewhere.node}: run this there as well`];
+  if (elsewhere) return [`The ${direction} policies of ${name} are decided on ${elsewhere.node}: its agent has the rest`];
   if (local && !local.standing)
     return [`The bridge still has the flows of an earlier agent for ${local.pod}; this is the decision that will apply`];
   return [];

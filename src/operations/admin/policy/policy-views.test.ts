@@ -355,7 +355,7 @@ describe('a connection', () => {
           'a rule in spec.ingress of shop/db, or of another policy that selects shop/db, with from that matches shop/far and ports with TCP 80',
       },
     ]);
-    expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: run this there as well']);
+    expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: its agent has the rest']);
   });
 
   it('is listed port by port without a given port', () => {

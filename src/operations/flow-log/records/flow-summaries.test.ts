@@ -16,7 +16,8 @@ const opened: FlowRecord = {
   ingress: { verdict: 'allowed', by: ['shop/db-clients spec.ingress[0]'] },
 };
 const ends = {
-  ...{ source: 'shop/web', destination: 'shop/db', service: 'shop/db', protocol: 'TCP', port: 80, verdict: 'allowed' },
+  ...{ source: 'shop/web', destination: 'shop/db', service: 'shop/db', protocol: 'TCP', port: 8_080, verdict: 'allowed' },
+  reporter: 'source',
   rule: 'shop/db-clients spec.ingress[0]',
 };
 
@@ -37,7 +38,7 @@ it('forgets minutes after an hour', () => {
 
 it('counts exactly what is beyond the limit of a minute', () => {
   const minutes = new FlowSummaryMinutes();
-  for (let port = 1; port <= 1_000; port++) minutes.add({ ...opened, service: { ip: parseIp('10.96.0.20'), port } });
+  for (let port = 1; port <= 1_000; port++) minutes.add({ ...opened, destination: { ...opened.destination, port } });
   const { items, others } = minutes.since(0);
   expect([items.length, others]).toEqual([512, 488]);
 });

@@ -77,16 +77,16 @@ function bytesOf({ bytes }: FlowRecord): bigint | undefined {
 
 type SummaryKey = Omit<FlowSummary, 'connections' | 'bytes'>;
 
-function partsOf({ source, destination, service, protocol, verdict, egress, ingress }: FlowRecord): SummaryKey {
+function partsOf({ reporter, source, destination, service, protocol, verdict, egress, ingress }: FlowRecord): SummaryKey {
   const decided = verdict === 'allowed' ? (ingress ?? egress) : [egress, ingress].find((each) => each?.verdict === 'denied');
-  const port = service?.port ?? destination.port;
   const rule = decided?.by[0];
   return {
+    reporter,
     source: summaryEnd(source),
     destination: summaryEnd(destination),
     ...(service?.name !== undefined && { service: service.name }),
     protocol: protocolNames[protocol] ?? String(protocol),
-    ...(port !== undefined && { port }),
+    ...(destination.port !== undefined && { port: destination.port }),
     verdict,
     ...(rule !== undefined && { rule }),
   };
