@@ -37,7 +37,6 @@ const larger: Readonly<Record<string, string>> = {
   'src/seinectl/reach/reach-commands.ts addReach': table,
   'src/seinectl/simulate/simulate-command.ts addSimulate': table,
   'src/seinectl/timeline/timeline-command.ts addTimeline': table,
-  'src/seinectl/program.ts programFor': construction,
   'src/operations/admin/routes.ts operatorRoutes': table,
   'src/services/controller/open-services.ts openServices': construction,
   'src/dataplane/reconcile/testing/reconciler-setup.ts reconcilerScene': construction,
