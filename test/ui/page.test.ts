@@ -36,6 +36,10 @@ const views = {
   policy: ['/?view=policy&namespace=shop&source=shop%2Fapi-0&destination=shop%2Fdb-0', '.matrix'],
   pod: ['/?view=explain&kind=pod&name=shop%2Fweb-0', '.lines'],
   node: ['/?view=explain&kind=node&name=node-2', '.lines'],
+  timeline: ['/?view=timeline&kind=service&name=shop%2Fdb&since=2026-11-29T14%3A00%3A00Z', '.events'],
+  'timeline by node': ['/?view=timeline&kind=service&name=shop%2Fdb&since=2h&order=node', '.events'],
+  'timeline without a name': ['/?view=timeline', 'form'],
+  'a timeline of an unknown kind of name': ['/?view=timeline&kind=pod&name=..%2Fx', '.notice'],
   'trace without a question': ['/?view=trace', 'form'],
   'policy without a namespace': ['/?view=policy', 'form'],
   'an unknown pod': ['/?view=explain&kind=pod&name=shop%2Fnone', '.notice'],
@@ -94,6 +98,35 @@ it('moves in the policy matrix with the arrow keys, and shows the rule of a cell
   expect(await page.evaluate('document.activeElement.id')).toBe('cell-1-1');
   await page.getByRole('button', { name: /^shop\/api\S* to shop\/db\S*: in part$/ }).click();
   expect(await page.locator('.card').textContent()).toContain('shop/db-clients spec.ingress[0]');
+});
+
+it('shows what happened to a Service on all nodes, by kind and by node, and names agents that do not answer', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=explain&kind=pod&name=shop%2Fweb-0`);
+  await page.getByRole('link', { name: 'What happened to it' }).click();
+  await page.locator('.events').waitFor();
+  expect(await page.locator('.events li').count()).toBe(7); // of its node alone
+  await page.goto(`${origin}/?view=timeline&kind=service&name=shop%2Fdb&since=2h`);
+  await page.locator('.events').waitFor();
+  expect(await page.locator('.events li').count()).toBe(8);
+  expect(await page.locator('.notice').textContent()).toContain('1 agent of 3 did not answer');
+  expect(await page.locator('.events').textContent()).toContain(hostile.markup);
+  await page.getByLabel('Kind of event').selectOption('!');
+  expect(await page.locator('.events li').count()).toBe(2);
+  expect(await page.locator('.events').textContent()).toContain('failure: denied ingress');
+  expect(new URL(page.url()).searchParams.get('only')).toBe('!');
+  await page.goBack();
+  await page.getByLabel('Order').selectOption('node');
+  await page.getByRole('heading', { name: 'Several nodes' }).waitFor();
+  expect(await page.locator('.command code').textContent()).toBe('seinectl timeline service shop/db --cluster --since 2h');
+});
+
+it('explains a timeline without events, and how to turn the history on', async () => {
+  const { pathsOfNode: _, ...without } = shop;
+  const { page, origin } = await shown({ ...without, paths: { ...shop.paths, '/v1/timeline': '' } });
+  await page.goto(`${origin}/?view=timeline&kind=pod&name=shop%2Fweb-0`);
+  await page.getByText('No events').waitFor();
+  expect(await violations(page)).toEqual([]);
 });
 
 it('names the right that a user without exec lacks', async () => {

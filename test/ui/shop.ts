@@ -67,6 +67,29 @@ const explained = {
   lines: ['shop/web-0 runs on node-1', '  addresses 10.0.0.5', `! its flow is missing: ${hostile.script}`],
 };
 
+const event = (time: string, kind: string, subjects: readonly string[], text: string, data: object = {}): string =>
+  JSON.stringify({ time: `2026-11-29T14:${time}Z`, kind, subjects, text, data });
+const received = event('02:10.118', 'object.added', ['pod/shop/web-0'], 'received Pod shop/web-0, version 5120', { name: 'shop/web-0' });
+
+/** Events of the two agents that answer: one object that both received, failures, and hostile names. */
+const timelines = {
+  'node-1 /v1/timeline': [
+    received,
+    event('02:10.204', 'pod.flows', ['pod/shop/web-0'], 'OVS acknowledged the flows of the pod after 8.2 ms'),
+    event('02:10.215', 'cni.add', ['pod/shop/web-0'], 'ADD answered after 31 ms: ipam 2 ms, network 24 ms'),
+    event(
+      '05:41.720',
+      'policy.isolated',
+      ['pod/shop/web-0', 'policy/shop/default-deny'],
+      'policies: ingress by shop/default-deny, egress by no policy',
+    ),
+    event('05:44.003', 'denied.burst', ['pod/shop/web-0', `pod/shop/${hostile.markup}`], `denied ingress from ${hostile.script} 8080/TCP`),
+    event('06:12.500', 'drift.found', [], `bridge: another program changed 3 entries ${hostile.direction}`),
+    event('06:12.541', 'drift.repaired', [], 'bridge: foreign change repaired after 41 ms'),
+  ].join('\n'),
+  'node-2 /v1/timeline': [received, event('07:01.000', hostile.markup, ['x/y'], hostile.markup)].join('\n'),
+};
+
 const agents: readonly FakeAgent[] = [
   { node: 'node-1', reply: { answer: fakeStatus('node-1', { problems: [problem(`entries are refused: ${hostile.markup}`)] as never }) } },
   { node: 'node-2', reply: { answer: fakeStatus('node-2') } },
@@ -99,6 +122,7 @@ export const shop: FakeFleetOptions = {
     }),
   },
   pathsOfNode: {
+    ...timelines,
     'node-1 /v1/trace': trace('node-1', { what: 'tunnel', to: 'node-2', packet }, [
       hop('classify', 'shop/web-0'),
       hop('output', hostile.markup),

@@ -14,7 +14,7 @@ export interface RelayRequest {
   readonly method?: 'GET' | 'POST';
 }
 
-interface AskedQuestion<T> {
+export interface AskedQuestion<T> {
   /** Request to the agent over the exec relay. Absent for a question that needs a program on the node. */
   readonly request?: RelayRequest;
   /** Several requests to one agent, instead of `request`. */

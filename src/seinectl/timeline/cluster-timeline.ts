@@ -1,12 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as z from 'zod';
 import { seineVersion } from '../../api/version.ts';
-import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { KubeHttp, segment } from '../../kubernetes/client/http-client.ts';
+import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
-import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { parseObject } from '../../kubernetes/client/resource.ts';
 import { safeLine, safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
@@ -14,8 +10,9 @@ import { answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { eventLine, mergedEvents, parsedEvent, type TimelineEvent } from './timeline-lines.ts';
-import type { TimelineQuery } from './timeline-query.ts';
+import { eventLine, mergedEvents, parsedEvent } from './timeline-lines.ts';
+import { type TimelineQuery, timelineCommand } from './timeline-query.ts';
+import { agentsFor, apiEvents } from './timeline-sources.ts';
 
 interface ClusterTimelineOptions {
   readonly kubeconfig?: string;
@@ -32,8 +29,6 @@ const FOLLOWED_MAX = 64;
 /** Interval of queries with `--follow` (ms), and the time that each of them goes back: clocks of nodes differ (ms). */
 const FOLLOW_EVERY_MS = 3_000;
 const OVERLAP_MS = 20_000;
-/** Maximum number of events of the API server. */
-const API_EVENTS_MAX = 10_000;
 
 interface QueriedFleet {
   readonly http: KubeHttp;
@@ -116,16 +111,17 @@ async function readOnce(
   signal: AbortSignal,
 ): Promise<number> {
   const asked = {
-    command: commandOf(query),
+    command: timelineCommand(query),
     understand: (text: string) => text,
     timeoutMs: timeout * 1_000,
     parallel: PARALLEL,
     progress: () => undefined,
   };
-  const [replies, ofApi] = await Promise.all([askAgents(exec, agents, asked, signal), apiEvents(http, query, terminal, signal)]);
+  const [replies, ofApi] = await Promise.all([askAgents(exec, agents, asked, signal), apiEvents(http, query, signal)]);
+  if (ofApi.missing !== undefined) terminal.remark(safeText(`seinectl: without Events of the API server: ${ofApi.missing}`));
   const answers = answersOf({ ...fleet, without: [] }, replies);
   const ofNodes = answers.rows.flatMap(({ pod, answer }) => answer.split('\n').flatMap((line) => parsedEvent(line, [pod.node]) ?? []));
-  for (const event of mergedEvents([...ofNodes, ...ofApi])) {
+  for (const event of mergedEvents([...ofNodes, ...ofApi.events])) {
     const key = JSON.stringify([event.time, event.kind, event.text]);
     if (printed.has(key)) continue;
     printed.add(key);
@@ -137,88 +133,4 @@ async function readOnce(
   }
   for (const line of gapLines(answers, terminal.room)) terminal.remark(line);
   return isComplete(answers) ? exitCodes.ok : exitCodes.unreachable;
-}
-
-/** The command writes a line at its end, so that an answer without events is not taken for a missing one. */
-function commandOf({ subject, fromMs, untilMs }: TimelineQuery): readonly string[] {
-  const [kind = '', ...name] = (subject ?? '').split('/');
-  const until = untilMs === undefined ? [] : ['--until', new Date(untilMs).toISOString()];
-  const about = subject === undefined ? [] : [kind, name.join('/')];
-  return ['seinectl', 'timeline', ...about, '--since', new Date(fromMs).toISOString(), ...until, '-o', 'json', '--end'];
-}
-
-/** Returns the agents to ask: that of the node, or of the pod's node if the pod exists, otherwise all. */
-async function agentsFor({ subject }: TimelineQuery, http: KubeHttp, { pods }: Fleet, signal: AbortSignal): Promise<readonly AgentPod[]> {
-  const [kind, ...name] = (subject ?? '').split('/');
-  if (kind === 'node') return pods.filter(({ node }) => node === name[0]);
-  if (kind !== 'pod') return pods;
-  const path = `/api/v1/namespaces/${segment(name[0] ?? '')}/pods/${segment(name[1] ?? '')}`;
-  const pod = await http.json({ path }, signal).catch((thrown: unknown) => {
-    if (SeineError.from(thrown, 'read the pod').code === 'INVARIANT') throw thrown;
-    return undefined; // it was deleted, or may not be read: any node may know of it
-  });
-  const read = z.object({ spec: z.object({ nodeName: z.string() }) }).safeParse(pod);
-  const own = read.success ? pods.filter(({ node }) => node === read.data.spec.nodeName) : [];
-  return own.length > 0 ? own : pods;
-}
-
-const apiEventSchema = z.object({
-  metadata: z.object({ creationTimestamp: z.string().nullish() }),
-  reason: z.string().nullish(),
-  message: z.string().nullish(),
-  type: z.string().nullish(),
-  count: z.number().nullish(),
-  eventTime: z.string().nullish(),
-  firstTimestamp: z.string().nullish(),
-  lastTimestamp: z.string().nullish(),
-  involvedObject: z.object({ kind: z.string().nullish(), namespace: z.string().nullish(), name: z.string().nullish() }),
-});
-
-const involvedKinds: Readonly<Record<string, string>> = { pod: 'Pod', service: 'Service', node: 'Node', policy: 'NetworkPolicy' };
-
-/** Events of the API server about the subject, or about nodes. None if they may not be read: that is reported. */
-async function apiEvents(
-  http: KubeHttp,
-  { subject, fromMs, untilMs }: TimelineQuery,
-  terminal: Terminal,
-  signal: AbortSignal,
-): Promise<TimelineEvent[]> {
-  const [kind = 'node', ...name] = (subject ?? 'node').split('/');
-  const [namespace, object] = name.length === 2 ? [name[0], name[1]] : [undefined, name[0]];
-  const path = namespace === undefined ? '/api/v1/events' : `/api/v1/namespaces/${segment(namespace)}/events`;
-  const fieldSelector = [
-    `involvedObject.kind=${involvedKinds[kind]}`,
-    ...(object === undefined ? [] : [`involvedObject.name=${object}`]),
-  ].join(',');
-  const found: TimelineEvent[] = [];
-  try {
-    const resource = { kind: 'Event', path, fieldSelector, project: (raw: unknown) => timelineEvent(parseObject(apiEventSchema, raw)) };
-    for await (const event of listObjects({ http, turns: new LoopTurns(20) }, resource, signal)) {
-      const atMs = Date.parse(event.time);
-      if (atMs >= fromMs && atMs <= (untilMs ?? Number.MAX_SAFE_INTEGER) && found.push(event) >= API_EVENTS_MAX) break;
-    }
-  } catch (thrown) {
-    const error = SeineError.from(thrown, 'list events');
-    if (error.code === 'CANCELLED' || error.code === 'INVARIANT') throw error;
-    terminal.remark(safeText(`seinectl: without Events of the API server: ${error.rawMessage}`));
-  }
-  return found;
-}
-
-function timelineEvent(event: z.output<typeof apiEventSchema>): TimelineEvent | undefined {
-  const { metadata, reason, message, count, involvedObject: of } = event;
-  const when = event.lastTimestamp ?? event.eventTime ?? event.firstTimestamp ?? metadata.creationTimestamp ?? '';
-  const atMs = Date.parse(when);
-  if (Number.isNaN(atMs)) return undefined;
-  const kind = Object.entries(involvedKinds).find(([, name]) => name === of.kind)?.[0] ?? '';
-  const subject = of.namespace && kind !== 'node' ? `${kind}/${of.namespace}/${of.name}` : `${kind}/${of.name}`;
-  const times = (count ?? 1) > 1 ? ` (${count} times)` : '';
-  return {
-    time: new Date(atMs).toISOString(),
-    nodes: [],
-    kind: `event.${reason ?? ''}`,
-    subjects: [subject],
-    text: `${message ?? ''}${times}`,
-    data: { type: event.type ?? '' },
-  };
 }

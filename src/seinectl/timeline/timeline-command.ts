@@ -9,7 +9,7 @@ import type { Terminal } from '../terminal.ts';
 import { secondsOf } from '../words.ts';
 import { type LogViewLevel, logViewLevels, showLog } from './log-view.ts';
 import { nodeTimeline } from './node-timeline.ts';
-import { type TimelineQuery, timelineSubject } from './timeline-query.ts';
+import { type TimelineQuery, timeIn, timelineSubject } from './timeline-query.ts';
 
 interface TimelineFlags {
   /** Milliseconds since the epoch. */
@@ -118,10 +118,8 @@ function notEmpty(text: string): string {
 
 /** Parses a time before now, or a point in time. @returns milliseconds since the epoch */
 export function timeOption(text: string): number {
-  const seconds = secondsOf(text);
-  if (seconds !== undefined) return Date.now() - seconds * 1_000;
-  const ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms))
+  const ms = timeIn(text, Date.now());
+  if (ms === undefined)
     throw new InvalidArgumentError('is neither a duration such as 90s, 30m, 2h or 3d, nor a time such as 2026-11-29T14:02:10Z.');
   return ms;
 }

@@ -60,7 +60,8 @@ const bad =
   /^(?:cni\.failed|.*\.(?:failed|failing|refused|blocked|lost|dropsPods|unreadable|storage)|problem\.began|denied\.burst|mesh\.(?:slow|mtu))$/;
 const warning = /^(?:drift\.found|agent\.(?:notReady|absent)|source\.(?:held|behind|invalid)|.*\.(?:suspended|suspendedPod|paused))$/;
 
-function toneOf(kind: string): Tone {
+/** Returns how much an event of a kind matters. */
+export function toneOf(kind: string): Tone {
   if (bad.test(kind)) return 'bad';
   if (warning.test(kind)) return 'warning';
   return kind.startsWith('object.') || kind.startsWith('pod.') ? 'quiet' : 'strong';

@@ -1,5 +1,6 @@
 import { historySubjects } from '../../api/history.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { secondsOf } from '../words.ts';
 
 /** Events to show. Times are in milliseconds since the epoch. */
 export interface TimelineQuery {
@@ -25,8 +26,10 @@ export function timelineSubject(kind: string, name: string | undefined): string 
   return `${known}/${full}`;
 }
 
-const oneName = /^[a-z0-9.-]{1,253}$/;
-const twoNames = /^[a-z0-9.-]{1,253}\/[a-z0-9.-]{1,253}$/;
+/** Name of an object: begins and ends with a letter or digit, so that no part of a path is `..`. */
+const label = '[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?';
+const oneName = new RegExp(`^${label}$`);
+const twoNames = new RegExp(`^${label}/${label}$`);
 
 /** Query string of `GET /v1/timeline`. */
 export function timelinePath({ subject, fromMs, untilMs, follow }: TimelineQuery): string {
@@ -35,4 +38,20 @@ export function timelinePath({ subject, fromMs, untilMs, follow }: TimelineQuery
   if (subject !== undefined) query.append('subject', subject);
   if (follow) query.append('follow', '1');
   return `/v1/timeline?${query}`;
+}
+
+/** Returns the command line that prints the same on a node. The command writes a line at its end, so that an answer without events is not taken for a missing one. */
+export function timelineCommand({ subject, fromMs, untilMs }: TimelineQuery): readonly string[] {
+  const [kind = '', ...name] = (subject ?? '').split('/');
+  const until = untilMs === undefined ? [] : ['--until', new Date(untilMs).toISOString()];
+  const about = subject === undefined ? [] : [kind, name.join('/')];
+  return ['seinectl', 'timeline', ...about, '--since', new Date(fromMs).toISOString(), ...until, '-o', 'json', '--end'];
+}
+
+/** Parses a duration before now such as `2h`, or a time (RFC 3339). @returns milliseconds since the epoch; undefined for other text */
+export function timeIn(text: string, nowMs: number): number | undefined {
+  const seconds = secondsOf(text);
+  if (seconds !== undefined) return nowMs - seconds * 1_000;
+  const ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(ms) ? undefined : ms;
 }

@@ -7,10 +7,10 @@ import type { ClusterNow } from '../../ui/answers/cluster-now.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { summaryOf } from '../cluster/node-summary.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
-import { type Fleet, findAgents } from '../fleet/agents.ts';
-import { answersOf } from '../fleet/answers.ts';
+import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
+import { type Answers, answersOf } from '../fleet/answers.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig.ts';
-import { askAgents } from '../fleet/query-agent.ts';
+import { type AgentReply, type AskedQuestion, askAgents } from '../fleet/query-agent.ts';
 import { dropsOf, type NodeNow, nowOf } from './now-answer.ts';
 
 /** Relays of a cluster up to this size stay open between refreshes. */
@@ -52,22 +52,33 @@ export class ClusterConnection {
 
   async now(signal: AbortSignal): Promise<ClusterNow> {
     const fleet = await this.fleet(signal);
-    const isKept = fleet.pods.length <= RELAYS_KEPT_MAX;
-    this.#relays.keepOnly(isKept ? fleet.pods : []);
     const question = {
       ask: nodeNow,
       command: ['seinectl', 'status', '-o', 'json'],
       understand: (text: string): NodeNow => ({ summary: summaryOf(text) }),
       timeoutMs: AGENT_TIMEOUT_MS,
-      parallel: PARALLEL,
-      progress: () => undefined,
-      ...(isKept && { relays: this.#relays }),
     };
-    const answers = answersOf(fleet, await askAgents(this.exec, fleet.pods, question, signal));
-    const [first] = answers.failures;
-    // The same right is missing for each of them.
-    if (answers.rows.length === 0 && first?.failure.includes('pods/exec')) throw new SeineError('REFUSED', first.failure);
+    const answers = answersOf(fleet, await this.ask(fleet, fleet.pods, question, signal));
+    this.assertExecAllowed(answers);
     return nowOf(this.cluster.name, answers, this.#packets);
+  }
+
+  /** Asks agents, over relays that stay open if the cluster is small. @throws SeineError `CANCELLED` if the signal is aborted */
+  async ask<T>(
+    fleet: Fleet,
+    pods: readonly AgentPod[],
+    question: Omit<AskedQuestion<T>, 'parallel' | 'progress' | 'relays'>,
+    signal: AbortSignal,
+  ): Promise<AgentReply<T>[]> {
+    const isKept = fleet.pods.length <= RELAYS_KEPT_MAX;
+    this.#relays.keepOnly(isKept ? fleet.pods : []);
+    const ways = { parallel: PARALLEL, progress: () => undefined, ...(isKept && { relays: this.#relays }) };
+    return await askAgents(this.exec, pods, { ...question, ...ways }, signal);
+  }
+
+  /** @throws SeineError `REFUSED` that names the right, if exec is forbidden: it is then missing for each agent */
+  assertExecAllowed({ rows, failures: [first] }: Answers<unknown>): void {
+    if (rows.length === 0 && first?.failure.includes('pods/exec')) throw new SeineError('REFUSED', first.failure);
   }
 
   /** Agent of a node. @throws SeineError `INVALID_INPUT` if there is none */

@@ -1,8 +1,9 @@
 import * as z from 'zod';
-import type { ClusterNow, NodesGroup, ProblemGroup, ReasonDrops, VersionGroup } from '../../ui/answers/cluster-now.ts';
+import type { ClusterNow, ProblemGroup, ReasonDrops, VersionGroup } from '../../ui/answers/cluster-now.ts';
 import type { NodeSummary } from '../cluster/node-summary.ts';
 import type { Answers, NodeAnswer } from '../fleet/answers.ts';
 import { grouped } from '../fleet/grouped.ts';
+import { groupsOf, NAMES_LISTED, namesOf, silentGroups, TEXT_CHARACTERS_MAX } from './node-groups.ts';
 
 /** Answers of one agent. */
 export interface NodeNow {
@@ -14,9 +15,7 @@ export interface NodeNow {
 type NodeDrops = z.output<typeof dropSchema>;
 type NodeRow = NodeAnswer<NodeNow>;
 
-const NAMES_LISTED = 20;
 const MESSAGES_LISTED = 3;
-const TEXT_CHARACTERS_MAX = 500;
 const DROPS_MAX = 200;
 
 const shortText = z.string().transform((text) => text.slice(0, TEXT_CHARACTERS_MAX));
@@ -42,7 +41,7 @@ export function nowOf(cluster: string, { rows, failures, fleet }: Answers<NodeNo
     agents: rows.length + failures.length,
     answered: rows.length,
     ready: rows.length - notReady.length,
-    silent: groupsOf(failures, ({ pod, failure }) => failure.replaceAll(pod.pod, 'POD').replaceAll(pod.node || pod.pod, 'NODE')),
+    silent: silentGroups(failures),
     withoutAgent: fleet.without,
     notReady: groupsOf(notReady, ({ answer }) => answer.summary.reason ?? 'no reason'),
     problems: problemsOf(rows),
@@ -54,18 +53,6 @@ export function nowOf(cluster: string, { rows, failures, fleet }: Answers<NodeNo
     drops: dropsOfFleet(rows, before),
     oldestCheckSeconds: ages.length === 0 ? null : Math.max(...ages),
   };
-}
-
-function groupsOf<T extends { readonly pod: { readonly node: string } }>(items: readonly T[], textOf: (item: T) => string): NodesGroup[] {
-  return grouped(items, textOf).map(([text, of]) => ({
-    text: text.slice(0, TEXT_CHARACTERS_MAX),
-    ...namesOf(of.map(({ pod }) => pod.node)),
-  }));
-}
-
-function namesOf(nodes: readonly string[]): { readonly count: number; readonly nodes: readonly string[] } {
-  const names = [...new Set(nodes)];
-  return { count: names.length, nodes: names.slice(0, NAMES_LISTED) };
 }
 
 function problemsOf(rows: readonly NodeRow[]): ProblemGroup[] {

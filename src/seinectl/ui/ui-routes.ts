@@ -12,6 +12,7 @@ import type { ClusterConnection } from './cluster-connection.ts';
 import { explainAnswer } from './explain-answer.ts';
 import { LastAnswers } from './last-answers.ts';
 import { matrixOf } from './policy-answer.ts';
+import { timelineAnswer } from './timeline-answer.ts';
 import { traceAnswer } from './trace-answer.ts';
 
 const NAMES_MAX = 1_000;
@@ -24,6 +25,7 @@ export function routesOf(connection: ClusterConnection): Readonly<Record<string,
     now: (_, signal) => connection.now(signal),
     policy: (query) => policyAnswer(query, connection),
     explain: (query, signal) => explainAnswer(query, connection, signal),
+    timeline: (query, signal) => timelineAnswer(query, connection, signal),
     names: (query, signal) => namesAnswer(query, connection, signal),
   };
   return Object.fromEntries(Object.entries(routes).map(([name, route]) => [name, last.route(name, route)]));
@@ -47,6 +49,7 @@ const kinds = {
   pod: { kind: 'Pod', path: '/api/v1/pods' },
   service: { kind: 'Service', path: '/api/v1/services' },
   node: { kind: 'Node', path: '/api/v1/nodes' },
+  policy: { kind: 'NetworkPolicy', path: '/apis/networking.k8s.io/v1/networkpolicies' },
 } as const;
 
 /** Lists names for the forms; with `namespace` only those of it. */

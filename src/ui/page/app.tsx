@@ -3,6 +3,7 @@ import { parameters, show } from './location.ts';
 import { NowView } from './now-view.tsx';
 import { ViewLink } from './parts.tsx';
 import { PolicyView } from './policy-view.tsx';
+import { TimelineView } from './timeline-view.tsx';
 import { TraceView } from './trace-view.tsx';
 
 const views = [
@@ -10,6 +11,7 @@ const views = [
   { name: 'trace', title: 'Trace', View: TraceView },
   { name: 'policy', title: 'Policy', View: PolicyView },
   { name: 'explain', title: 'Pod, Service, Node', View: ExplainView },
+  { name: 'timeline', title: 'Timeline', View: TimelineView },
 ] as const;
 
 /** The page: navigation, and the view that the address names. */

@@ -90,13 +90,26 @@ function Explanation({ explained: { name, node, isFine, lines, policies }, kind 
       <h2>
         {name} <Badge tone={isFine ? 'good' : 'bad'}>{isFine ? 'no problems' : 'problems'}</Badge>
       </h2>
-      {kind === 'node' ? null : (
-        <p class="quiet">
-          Answered by the agent of <ViewLink to={{ view: 'explain', kind: 'node', name: node }}>{node}</ViewLink>.{' '}
-          {kind === 'pod' ? <ViewLink to={{ view: 'trace', from: name }}>Trace a packet from it</ViewLink> : null}
-          {kind === 'service' ? <ViewLink to={{ view: 'trace', to: `service:${name}` }}>Trace a packet to it</ViewLink> : null}
-        </p>
-      )}
+      <p class="quiet">
+        {kind === 'node' ? null : (
+          <>
+            Answered by the agent of <ViewLink to={{ view: 'explain', kind: 'node', name: node }}>{node}</ViewLink>.{' '}
+          </>
+        )}
+        <ViewLink to={{ view: 'timeline', kind, name }}>What happened to it</ViewLink>
+        {kind === 'pod' ? (
+          <>
+            {' · '}
+            <ViewLink to={{ view: 'trace', from: name }}>Trace a packet from it</ViewLink>
+          </>
+        ) : null}
+        {kind === 'service' ? (
+          <>
+            {' · '}
+            <ViewLink to={{ view: 'trace', to: `service:${name}` }}>Trace a packet to it</ViewLink>
+          </>
+        ) : null}
+      </p>
       {policies ? (
         <dl class="verdicts">
           {policies.map(({ direction, text, by }) => (

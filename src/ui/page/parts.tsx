@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { NodesGroup } from '../answers/cluster-now.ts';
 import type { Asked } from './questions.ts';
 import { addressOf, type Parameters, show } from './location.ts';
 import { commandText, count, duration } from './texts.ts';
@@ -181,6 +182,48 @@ export function Field({ label, value, onInput, names, hint, id }: FieldProps) {
           ))}
         </datalist>
       ) : null}
+    </div>
+  );
+}
+
+interface SelectionProps {
+  readonly id: string;
+  readonly label: string;
+  readonly value: string;
+  /** Texts by value. */
+  readonly options: Readonly<Record<string, string>>;
+  readonly onSelect: (value: string) => void;
+}
+
+/** List of which one value is selected. */
+export function Selection({ id, label, value, options, onSelect }: SelectionProps) {
+  return (
+    <div class="field short">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onSelect(event.currentTarget.value)}>
+        {Object.entries(options).map(([each, text]) => (
+          <option key={each} value={each}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+/** Agents without an answer, by reason. */
+export function Gaps({ title, silent }: { readonly title: string; readonly silent: readonly NodesGroup[] }) {
+  if (silent.length === 0) return null;
+  return (
+    <div class="notice warn">
+      <h2>{title}</h2>
+      <ul>
+        {silent.map(({ text, nodes, count: total }) => (
+          <li key={text}>
+            {text} <NodeNames nodes={nodes} total={total} />
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
