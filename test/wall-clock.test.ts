@@ -27,6 +27,7 @@ const readers: Readonly<Record<string, string>> = {
     'tells a draft that a plugin left long ago by the time of its file; whose draft goes too early is called again',
   'seinectl/bundle/collect.ts': 'names a bundle',
   'seinectl/flows/flows-cluster.ts': 'prints records since its start, by the stamps that they have',
+  'seinectl/time-option.ts': 'a duration before now is a time of day',
   'seinectl/timeline/cluster-timeline.ts': 'asks for events since a time of day',
   'seinectl/timeline/timeline-command.ts': 'shows events since a time of day, by the stamps that they have',
   'seinectl/ui/timeline-answer.ts': 'asks for events since a time of day',

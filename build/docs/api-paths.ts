@@ -55,6 +55,10 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     parameters: ['from', 'until', 'subject', 'follow'],
     does: 'recorded events, a line of JSON each; times in milliseconds since 1970',
   },
+  'GET /v1/history/inputs': {
+    parameters: ['at'],
+    does: 'recorded lines from which the inputs of compilers at a time follow (milliseconds since 1970)',
+  },
   'GET /v1/log-level': { does: 'log level, and how long it applies' },
   'POST /v1/log-level': { parameters: ['level', 'seconds'], does: 'sets the log level; without `seconds` until the agent ends' },
   'POST /v1/policy/log': {

@@ -6,6 +6,7 @@ import { exitCodes } from './exit-codes.ts';
 import type { AgentsContext, ClusterFlags } from './fleet/agents-command.ts';
 import { addClusterOptions, clusterHelp, runWithAgents } from './fleet/agents-of-command.ts';
 import { print } from './output.ts';
+import { addPastOptions, checkPast, type PastFlags, printPastPod } from './recorded/past-options.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ExplainContext extends AgentsContext {
@@ -20,8 +21,9 @@ ${clusterHelp}
 Examples:
   seinectl explain pod shop/web-0
   seinectl explain pod web-0 --json
+  seinectl explain pod shop/web-0 --at 10m    at a past time, by the recorded inputs and the timeline of its node
 
-Exit codes: 0 no problems; 1 problems, in the lines that begin with !; 2 there is no such pod.`;
+Exit codes: 0 no problems; 1 problems, in the lines that begin with !; 2 there is no such pod, or no record of this time.`;
 
 const serviceHelp = `${clusterHelp}
 Without --from and --node it asks the agent of any node.`;
@@ -39,16 +41,20 @@ export function addExplain(root: Command, context: ExplainContext): void {
   )
     .addHelpText('after', serviceHelp)
     .action((name: string, flags: ClusterFlags & { readonly from?: string }) => exitWith(serviceOnNodes(context, name, flags)));
-  addClusterOptions(
-    explained
-      .command('pod')
-      .description('explain the network of a pod, and its problems (exit 1 if any)')
-      .argument('<name>', 'NAME or NAMESPACE/NAME')
-      .option('--json', 'print the data as JSON'),
+  addPastOptions(
+    addClusterOptions(
+      explained
+        .command('pod')
+        .description('explain the network of a pod, and its problems (exit 1 if any)')
+        .argument('<name>', 'NAME or NAMESPACE/NAME')
+        .option('--json', 'print the data as JSON'),
+    ),
   )
     .addHelpText('after', podHelp)
-    .action((name: string, flags: ClusterFlags & { readonly json?: boolean }) => exitWith(podOnNodes(context, name, flags)));
+    .action((name: string, flags: PodFlags) => exitWith(podOnNodes(context, name, flags)));
 }
+
+type PodFlags = ClusterFlags & PastFlags & { readonly json?: boolean };
 
 function serviceOnNodes(context: AgentsContext, name: string, flags: ClusterFlags & { readonly from?: string }): Promise<number> {
   const { from } = flags;
@@ -61,14 +67,31 @@ function serviceOnNodes(context: AgentsContext, name: string, flags: ClusterFlag
   });
 }
 
-function podOnNodes(context: AgentsContext, name: string, flags: ClusterFlags & { readonly json?: boolean }): Promise<number> {
+function podOnNodes(context: AgentsContext, name: string, flags: PodFlags): Promise<number> {
+  checkPast(flags);
+  const { at, bundle } = flags;
   const full = name.includes('/') || /^[0-9a-f]{64}$/.test(name) ? name : `default/${name}`;
+  if (at !== undefined) return pastPodOnNodes(context, full, { ...flags, at, bundle });
   return runWithAgents(context, flags, {
     pods: [full],
     output: flags.json === true ? 'json' : 'table',
     args: ['explain', 'pod', full],
     jsonArgs: ['--json'],
     run: (agent, terminal, output) => explainPod(agent, full, output === 'json', terminal),
+  });
+}
+
+/** In an archive, or on the node where the pod is now. */
+function pastPodOnNodes(context: AgentsContext, name: string, flags: PodFlags & { readonly at: number }): Promise<number> {
+  const { at, bundle, json } = flags;
+  const output = json === true ? 'json' : 'table';
+  if (bundle !== undefined) return printPastPod('explain', context.agent(), { name, at, bundle, output }, context.terminal);
+  return runWithAgents(context, flags, {
+    pods: [name],
+    output,
+    args: ['explain', 'pod', '--at', new Date(at).toISOString(), name],
+    jsonArgs: ['--json'],
+    run: (agent, terminal, form) => printPastPod('explain', agent, { name, at, bundle: undefined, output: form }, terminal),
   });
 }
 

@@ -4,6 +4,7 @@ import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import type { InputsPort } from '../compiler-inputs/current-inputs.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
+import { type RecordedInputsPort, recordedInputLines } from '../history/inputs-at.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import type { Mesh } from '../mesh/mesh.ts';
 import { attemptedNode } from '../trace/connect-node.ts';
@@ -66,6 +67,7 @@ export type AgentPorts = StatusPort &
   InputsPort &
   LeasesPort &
   TimelinePort &
+  RecordedInputsPort &
   MeshPort &
   Omit<CheckRoutePort, 'health'> &
   CallersPort &
@@ -154,6 +156,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/leases': () => leases(agent),
     '/v1/mesh': () => json({ counters: agent.mesh.counters, states: agent.mesh.states(), items: agent.mesh.paths() }),
     '/v1/timeline': (query, signal) => timeline(agent, query, signal),
+    '/v1/history/inputs': async (query) => linesAnswer(await recordedInputLines(agent, query), agent.turns),
     '/v1/logs': () => lastLines(sources.control),
     '/v1/log-level': () => logLevel(sources.control),
   };

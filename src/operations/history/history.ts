@@ -83,6 +83,11 @@ export class History implements EventRecorder {
     return this.#failure?.cause;
   }
 
+  /** Time until which what happened is recorded (ms since the epoch): now; undefined while recording fails. */
+  get completeUntilMs(): number | undefined {
+    return this.#failure === undefined ? this.#options.wallMs() : undefined;
+  }
+
   /** Number of events of this process, recorded or not. */
   get position(): number {
     return this.#position;

@@ -32,8 +32,8 @@ export async function* readHistory(folder: string, stream: HistoryStream, period
   for (const segment of segmentsIn(await listSegments(folder, stream), period)) yield* readSegment(segment.path);
 }
 
-/** Reads one segment. */
-async function* readSegment(path: string): AsyncGenerator<HistoryLine> {
+/** Reads one segment, up to the first line that is incomplete or corrupted; nothing if it was removed. */
+export async function* readSegment(path: string): AsyncGenerator<HistoryLine> {
   for await (const text of linesOf(path)) {
     const line = parsed(text);
     if (line === undefined) return;

@@ -3,6 +3,8 @@ import { readHistory } from '../history/read-segments.ts';
 import { type HistoryStream, listSegments } from '../history/segment-files.ts';
 import type { BundlePart } from './collect.ts';
 
+/** Recorded events. */
+export const historyEventsName = 'history/events.ndjson';
 /** Recorded inputs of compilers: input of `seinectl replay`. */
 export const historyInputsName = 'history/inputs.ndjson';
 /** Maximum length of a part, in characters: the newest lines. */
@@ -17,7 +19,7 @@ export function historyParts(stateDir: string, nowMs: () => number): readonly Bu
     name,
     gather: (signal) => gathered(folder, stream, nowMs(), signal),
   });
-  return [part('history/events.ndjson', 'events'), part(historyInputsName, 'inputs')];
+  return [part(historyEventsName, 'events'), part(historyInputsName, 'inputs')];
 }
 
 /** Returns the newest lines; inputs begin with a complete record, without which the rest is useless. */

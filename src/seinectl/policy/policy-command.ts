@@ -6,6 +6,7 @@ import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { AgentsContext } from '../fleet/agents-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
+import { addPastOptions, checkPast, type PastFlags, printPastPod } from '../recorded/past-options.ts';
 import { sorted } from '../resources.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
@@ -31,8 +32,9 @@ const podHelp = `
 Examples:
   seinectl policy pod shop/db
   seinectl policy pod db -o json
+  seinectl policy pod shop/db --at 10m    at a past time, by the recorded inputs and the timeline of this node
 
-Exit codes: 0 the state of the pod is known; 1 it is not (blocked, or unchanged); 2 this node has no such pod.`;
+Exit codes: 0 the state of the pod is known; 1 it is not (blocked, or unchanged); 2 this node has no such pod, or no record of this time.`;
 
 const showHelp = `
 Examples:
@@ -53,13 +55,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   const { agent, terminal, exitWith } = context;
   const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do on this node');
   addDenied(policy, context);
-  policy
-    .command('pod')
-    .description('show whether policies isolate a pod of this node, which, and what their rules allow')
-    .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .addOption(outputOption(['table', 'json', 'yaml']))
-    .addHelpText('after', podHelp)
-    .action((name: string, { output }: FormOption) => exitWith(pod({ agent: agent(), terminal }, name, output)));
+  addPod(policy, context);
   policy
     .command('list')
     .description('list policies that apply to pods of this node, and their invalid parts (exit 1 if there are any)')
@@ -88,6 +84,23 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   addPolicyExplain(policy, context);
   addSuspend(policy, context);
   return policy;
+}
+
+function addPod(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {
+  addPastOptions(
+    policy
+      .command('pod')
+      .description('show whether policies isolate a pod of this node, which, and what their rules allow')
+      .argument('<name>', 'NAME or NAMESPACE/NAME'),
+  )
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', podHelp)
+    .action((name: string, flags: FormOption & PastFlags) => {
+      checkPast(flags);
+      const { output, at, bundle } = flags;
+      if (at === undefined) return exitWith(pod({ agent: agent(), terminal }, name, output));
+      return exitWith(printPastPod('policy', agent(), { name: fullName(name), at, bundle, output }, terminal));
+    });
 }
 
 function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {

@@ -10,7 +10,7 @@ import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
-import { timeOption } from '../timeline/timeline-command.ts';
+import { timeOption } from '../time-option.ts';
 import { count } from '../words.ts';
 
 interface ReplayContext {

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FakeAgent, FakeFleet } from '../../../test/support/fake-fleet.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import { plain } from '../paint.ts';
+import { timeOption } from '../time-option.ts';
 import { clusterTimeline } from './cluster-timeline.ts';
-import { timeOption } from './timeline-command.ts';
 import { eventLine, mergedEvents, parsedEvent, type TimelineEvent } from './timeline-lines.ts';
 import { timelineSubject } from './timeline-query.ts';
 

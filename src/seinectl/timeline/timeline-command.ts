@@ -6,10 +6,11 @@ import { isLocal } from '../fleet/agents-of-command.ts';
 import type { OutputForm } from '../output.ts';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
+import { timeOption } from '../time-option.ts';
 import { secondsOf } from '../words.ts';
 import { type LogViewLevel, logViewLevels, showLog } from './log-view.ts';
 import { nodeTimeline } from './node-timeline.ts';
-import { type TimelineQuery, timeIn, timelineSubject } from './timeline-query.ts';
+import { type TimelineQuery, timelineSubject } from './timeline-query.ts';
 
 interface TimelineFlags {
   /** Milliseconds since the epoch. */
@@ -114,14 +115,6 @@ export function addTimeline(root: Command, { agent, isOnNode, terminal, env, exi
 function notEmpty(text: string): string {
   if (text === '') throw new InvalidArgumentError('must not be empty.');
   return text;
-}
-
-/** Parses a time before now, or a point in time. @returns milliseconds since the epoch */
-export function timeOption(text: string): number {
-  const ms = timeIn(text, Date.now());
-  if (ms === undefined)
-    throw new InvalidArgumentError('is neither a duration such as 90s, 30m, 2h or 3d, nor a time such as 2026-11-29T14:02:10Z.');
-  return ms;
 }
 
 function secondsOption(text: string): number {

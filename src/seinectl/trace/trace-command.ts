@@ -5,6 +5,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { outputOption, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
+import { timeOption } from '../time-option.ts';
 import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
 import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
@@ -32,6 +33,7 @@ Examples:
   seinectl trace outside:198.51.100.7 service:shop/web 80 -o wide
   seinectl trace shop/db-0 outside icmp
   seinectl trace shop/web-0 shop/db-0 5432 --bundle node-1.tar.gz --bundle node-2.tar.gz
+  seinectl trace shop/web-0 service:shop/db 5432 --at 10m
 
 Exit codes:
   0  allowed
@@ -68,17 +70,36 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
         .argParser(collect)
         .conflicts(['kubeconfig', 'context', 'node', 'probe', 'connect']),
     )
+    .addOption(
+      new Option('--at <time>', 'at this time, with the inputs that agents recorded: 90s, 30m or 2h ago, or a time (RFC 3339)')
+        .argParser(timeOption)
+        .conflicts(['probe', 'connect', 'raw']),
+    )
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .addHelpText('after', help + probeHelp)
-    .action((from: string, to: string, port: string | undefined, flags: TraceFlags) => {
-      const question = questionOf(from, to, port, flags);
-      const isLocal = flags.node || (existsSync(agent().socketPath) && flags.kubeconfig === undefined && flags.context === undefined);
-      if (flags.bundle) return exitWith(traceInBundles(flags.bundle, question, flags, terminal));
-      if (flags.raw) return exitWith(printAnswer(agent(), question, terminal));
-      if (isLocal) return exitWith(traceHere(agent(), question, flags, terminal));
-      // The client of the API is loaded on use: all other commands start faster without it.
-      return exitWith(import('./trace-cluster.ts').then(({ traceCluster }) => traceCluster(question, flags, terminal, env)));
-    });
+    .action((from: string, to: string, port: string | undefined, flags: TraceFlags) =>
+      exitWith(traced(questionOf(from, to, port, flags), flags, { agent: agent(), terminal, env })),
+    );
+}
+
+interface TraceRun extends Pick<TraceContext, 'terminal' | 'env'> {
+  readonly agent: AgentClient;
+}
+
+/** Traces in files, on this node, or over all nodes of the path. @returns the exit code */
+async function traced(question: NodeQuestion, flags: TraceFlags, run: TraceRun): Promise<number> {
+  const { agent, terminal, env } = run;
+  if (flags.at !== undefined) return await tracePast(question, { ...flags, at: flags.at }, run);
+  if (flags.bundle) return await traceInBundles(flags.bundle, question, flags, terminal);
+  if (flags.raw) return await printAnswer(agent, question, terminal);
+  if (isHere(agent, flags)) return await traceHere(agent, question, flags, terminal);
+  // The client of the API is loaded on use: all other commands start faster without it.
+  const { traceCluster } = await import('./trace-cluster.ts');
+  return await traceCluster(question, flags, terminal, env);
+}
+
+function isHere({ socketPath }: AgentClient, { node, kubeconfig, context }: TraceFlags): boolean {
+  return node === true || (existsSync(socketPath) && kubeconfig === undefined && context === undefined);
 }
 
 function collect(value: string, before: readonly string[] | undefined): readonly string[] {
@@ -88,6 +109,20 @@ function collect(value: string, before: readonly string[] | undefined): readonly
 async function traceInBundles(paths: readonly string[], question: NodeQuestion, flags: TraceFlags, terminal: Terminal): Promise<number> {
   const { traceBundles } = await import('./trace-bundle.ts');
   return await traceBundles(paths, question, flags, terminal);
+}
+
+/** With the histories in files, of this node, or of the nodes of the path. */
+async function tracePast(
+  question: NodeQuestion,
+  flags: TraceFlags & { readonly at: number },
+  { agent, terminal, env }: TraceRun,
+): Promise<number> {
+  const { traceAt, traceFilesAt } = await import('./trace-at.ts');
+  if (flags.bundle) return await traceFilesAt(flags.bundle, question, flags, terminal);
+  if (!isHere(agent, flags)) return await (await import('./trace-cluster-at.ts')).traceClusterAt(question, flags, terminal, env);
+  const { agentSource } = await import('../recorded/recorded-source.ts');
+  const elsewhere = 'run this command on a host with a kubeconfig, or with --bundle FILE of both nodes';
+  return await traceAt([agentSource(agent)], question, flags, terminal, () => Promise.resolve(elsewhere));
 }
 
 function portNumber(text: string): string {

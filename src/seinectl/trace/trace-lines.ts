@@ -1,7 +1,15 @@
 import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
 import type { Room } from '../table.ts';
 import { differsFromPacket, probeLines } from './probe-path.ts';
-import { decidedEnds, differsInResult, type PathMeaning, type TraceVerdict, type WholePath, type WholeTrace } from './whole-trace.ts';
+import {
+  decidedEnds,
+  differsInResult,
+  type PathMeaning,
+  type TraceTime,
+  type TraceVerdict,
+  type WholePath,
+  type WholeTrace,
+} from './whole-trace.ts';
 
 const verdictWords = { allowed: 'ALLOWED', denied: 'DENIED', unknown: 'UNKNOWN' } as const satisfies Record<TraceVerdict, string>;
 const tones = { allowed: 'good', denied: 'bad', unknown: 'warning' } as const;
@@ -28,19 +36,20 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
       ...path.segments.flatMap(differenceLines),
       ...(path.missing ? [`  The part of ${path.missing.node} is unknown: ${path.missing.reason}`] : []),
       ...(at === 0 && trace.moreEndpoints > 0 ? [`  ${trace.moreEndpoints} more endpoints were not traced`] : []),
-      `  ${verdictsText(path, meanings[at])}`,
+      `  ${trace.at ? pastVerdictText(path, trace.at) : verdictsText(path, meanings[at])}`,
       ...meaningLines(path, meanings[at], trace.node),
     ];
   });
   return [...paths, ...probeLines(trace)];
 }
 
-function endsText({ from, to, packet, node, connection }: WholeTrace, { endpoints }: WholePath): string {
+function endsText({ from, to, packet, node, connection, at }: WholeTrace, { endpoints }: WholePath): string {
   const target = `${to} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
   const first = endpoints.slice(0, 3).join(', ');
   const more = endpoints.length > 3 ? ` and ${endpoints.length - 3} more with the same result` : '';
   const established = connection === 'established' ? ', a packet of a connection that is assumed to be established' : '';
-  return `${from} (${packet.source}, ${node}) -> ${target}${endpoints.length > 0 ? ` -> ${first}${more}` : ''}${established}`;
+  const past = at ? `, at ${at.asked}` : '';
+  return `${from} (${packet.source}, ${node}) -> ${target}${endpoints.length > 0 ? ` -> ${first}${more}` : ''}${established}${past}`;
 }
 
 function portText({ destinationPort, protocol }: TracedPacket): string {
@@ -130,6 +139,14 @@ function verdictsText({ desired, bridge, segments }: WholePath, meaning: PathMea
     (which) => `${{ desired, bridge }[which]} (${segments.map((each) => resultText(each[which])).join(', then ')})`,
   );
   return `meaning ${specified} · desired ${wanted} · bridge ${installed} · ${tables} tables in ${milliseconds} ms`;
+}
+
+/** Only the flows that agents wanted are known of the past. */
+function pastVerdictText({ desired, segments }: WholePath, { records }: TraceTime): string {
+  const results = segments.map((each) => resultText(each.desired)).join(', then ');
+  const passed = records.filter(({ node }) => segments.some((each) => each.node === node));
+  const times = passed.map(({ node, recorded }) => `${recorded} on ${node}`).join(', ');
+  return `desired ${desired} (${results}), by the inputs recorded at ${times}; what Open vSwitch had is not known`;
 }
 
 function resultText({ what, to, onward }: TraceOutcome): string {

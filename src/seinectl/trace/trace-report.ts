@@ -16,6 +16,8 @@ export interface TraceFlags {
   /** Prints the answer of this node's agent, for `seinectl` on another host. */
   readonly raw?: true;
   readonly bundle?: readonly string[];
+  /** Time in the past (ms since the epoch). */
+  readonly at?: number;
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly namespace: string;
@@ -44,13 +46,26 @@ export function report(
   terminal: Terminal,
 ): number {
   if (form === 'json' || form === 'yaml')
-    print(terminal, { traces: traces.map((trace, at) => ({ ...trace, meanings: meanings[at] ?? [] })) }, form);
+    print(
+      terminal,
+      { traces: traces.map((trace, at) => (trace.at ? pastTrace(trace) : { ...trace, meanings: meanings[at] ?? [] })) },
+      form,
+    );
   else
     for (const [at, trace] of traces.entries()) {
       if (at > 0) terminal.line('');
       for (const line of traceLines(trace, meanings[at] ?? [], form === 'wide', terminal.room)) terminal.line(safeText(line));
     }
   return exitCodeOf(traces, meanings);
+}
+
+/** Trace of the past for programs: without the verdicts that are not known. */
+function pastTrace({ paths, ...trace }: WholeTrace): object {
+  const known = paths.map(({ bridge: _, segments, ...path }) => ({
+    ...path,
+    segments: segments.map(({ bridge: _bridge, ...segment }) => segment),
+  }));
+  return { ...trace, paths: known };
 }
 
 /** Returns the exit code: the gravest of all paths. */

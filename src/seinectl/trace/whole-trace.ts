@@ -52,9 +52,19 @@ export interface ProbeResult {
   readonly notes: readonly string[];
 }
 
+/** Time of a trace of the past. */
+export interface TraceTime {
+  /** Time that was asked for (RFC 3339). */
+  readonly asked: string;
+  /** Nodes with the time of the record whose inputs were used. */
+  readonly records: readonly { readonly node: string; readonly recorded: string }[];
+}
+
 export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
   readonly node: string;
   readonly paths: readonly WholePath[];
+  /** With `--at`: only the verdict *desired* is known. */
+  readonly at?: TraceTime;
   /** With `--probe`. */
   readonly probe?: ProbeResult;
   /** With `--connect`; a text is the reason why there is no result. */

@@ -68,11 +68,11 @@ export class BundledNode {
 type Inputs = ReadInputs['inputs'];
 
 /** `pod/NAMESPACE/NAME/eth0@ID` becomes `NAMESPACE/NAME`. */
-function podNameOf(owner: Owner): string {
+export function podNameOf(owner: Owner): string {
   return owner.split('/').slice(1, 3).join('/');
 }
 
-function namesOf({ node, inputs, pods }: Pick<ReadInputs, 'node' | 'inputs'> & Pick<BundleParts, 'pods'>): TraceableNode['names'] {
+export function namesOf({ node, inputs, pods }: Pick<ReadInputs, 'node' | 'inputs'> & Pick<BundleParts, 'pods'>): TraceableNode['names'] {
   const ports = new Map(inputs.pods.map(({ owner, intent }) => [podNameOf(owner), intent.ofPort]));
   return {
     node,
@@ -115,7 +115,7 @@ function serviceNamed({ services }: Inputs, name: string): ReturnType<TraceableN
   return { clusterIps: [...new Set(clusterIps)], ports: [...unique.values()] };
 }
 
-function hopNamesOf(inputs: Inputs, pods: BundleParts['pods'], desired: FlowLayer): TraceableNode['hopNames'] {
+export function hopNamesOf(inputs: Inputs, pods: BundleParts['pods'], desired: FlowLayer): TraceableNode['hopNames'] {
   const { gateway, tunnel } = inputs.environment;
   const byPort = new Map<number, string>([
     [gateway.ofPort, 'the node, through its gateway'],
