@@ -2,8 +2,7 @@ import type { HistoryEvent } from '../../api/history.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
-import type { NodeInputs, PodInput } from '../../operations/compiler-inputs/node-inputs.ts';
-import type { ServiceIntent } from '../../services/compile/service-intent.ts';
+import type { NodeInputs, PodInput, ServiceInput } from '../../operations/compiler-inputs/node-inputs.ts';
 import type { RecordedSource } from './recorded-source.ts';
 
 /** Effect of policies on one direction of a pod, by the classes that its agent wanted. */
@@ -108,7 +107,7 @@ function servicesOf({ services }: NodeInputs, ips: ReadonlySet<string>): PastPod
     }));
 }
 
-function addressesOf({ addresses }: ServiceIntent): readonly string[] {
+function addressesOf({ addresses }: ServiceInput['intent']): readonly string[] {
   const texts = addresses.map(({ kind, ip, port }) => {
     if (kind === 'nodePort') return `node port ${port}`;
     return ip.family === 'ipv6' ? `[${ip.text}]:${port}` : `${ip.text}:${port}`;
