@@ -121,6 +121,23 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{instance}} {{cause}}': rate('flows_lost_total', 'instance, cause') },
     },
     {
+      title: 'Nodes that are not reached as usual',
+      about: 'Of those that a node observes with echoes: lost, slow, or mtu (packets of full MTU are lost).',
+      queries: { '{{instance}} {{state}}': `${value('mesh_peers', ',state=~"lost|slow|mtu"')} > 0` },
+    },
+    {
+      title: 'Round trip between nodes',
+      about: 'Of echoes from gateway to gateway.',
+      unit: 's',
+      queries: { median: quantile(0.5, 'mesh_rtt_seconds'), '99 %': quantile(0.99, 'mesh_rtt_seconds') },
+    },
+    {
+      title: 'Echoes without an answer',
+      about: 'Sent to the gateways of other nodes.',
+      unit: 'pps',
+      queries: { '{{instance}}': rate('mesh_lost_total', 'instance') },
+    },
+    {
       title: 'Tunnel packets from unknown peers',
       about: 'From addresses that are no node. They are dropped.',
       queries: { '{{instance}} from {{address}}': value('unknown_tunnel_peer_packets') },

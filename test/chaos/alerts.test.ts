@@ -98,3 +98,17 @@ it('SeineDrops is true for drops that no policy and no sender causes, from one p
   expect(silent).toEqual(expect.arrayContaining(['policy.egress', 'policy.ingress', 'spoofed.address', 'connection.invalid', 'ttl']));
   expect(dropNames.length - silent.length).toBe(11);
 });
+
+it('SeineMeshPeers is true for nodes that are lost, slow or narrow, and SeineProblem leaves them to it', () => {
+  const alerts = readAlerts().filter(({ name }) => name === 'SeineMeshPeers' || name === 'SeineProblem');
+  const states = ['reached', 'slow', 'lost', 'mtu', 'unknown'];
+  const firingFor = (state: string, peers: number): readonly string[] => {
+    const lines = states.map((each) => `seine_agent_mesh_peers{state="${each}"} ${each === state ? peers : 0}`);
+    const text = `${lines.join('\n')}\nseine_agent_problems{kind="mesh.peer"} ${peers}\n`;
+    const wanted = new Set(['seine_agent_mesh_peers', 'seine_agent_problems']);
+    return firing(alerts, [scrapeOf(0, text, wanted)]).map(({ description }) => description);
+  };
+  expect(states.filter((state) => firingFor(state, 1).length > 0)).toEqual(['slow', 'lost', 'mtu']);
+  expect(firingFor('lost', 2)).toEqual(['SeineMeshPeers state=lost']);
+  expect(firingFor('lost', 0)).toEqual([]);
+});
