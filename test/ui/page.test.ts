@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { fakeStatus } from '../support/fake-fleet.ts';
 import { launchBrowser, type OpenPage, openPage, violations } from './open-page.ts';
-import { hostile, shop } from './shop.ts';
+import { hostile, shop, trafficOff } from './shop.ts';
 
 let browser: Browser;
 let folder: string;
@@ -37,6 +37,10 @@ const views = {
   pod: ['/?view=explain&kind=pod&name=shop%2Fweb-0', '.lines'],
   node: ['/?view=explain&kind=node&name=node-2', '.lines'],
   timeline: ['/?view=timeline&kind=service&name=shop%2Fdb&since=2026-11-29T14%3A00%3A00Z', '.events'],
+  traffic: ['/?view=traffic', '.matrix'],
+  'traffic of a namespace': ['/?view=traffic&namespace=shop', '.number'],
+  'traffic that a name has not': ['/?view=traffic&namespace=shop&find=nothing', '.badge'],
+  'traffic of a false period': ['/?view=traffic&for=2d', '.notice'],
   'timeline by node': ['/?view=timeline&kind=service&name=shop%2Fdb&since=2h&order=node', '.events'],
   'timeline without a name': ['/?view=timeline', 'form'],
   'a timeline of an unknown kind of name': ['/?view=timeline&kind=pod&name=..%2Fx', '.notice'],
@@ -119,6 +123,70 @@ it('shows what happened to a Service on all nodes, by kind and by node, and name
   await page.getByLabel('Order').selectOption('node');
   await page.getByRole('heading', { name: 'Several nodes' }).waitFor();
   expect(await page.locator('.command code').textContent()).toBe('seinectl timeline service shop/db --cluster --since 2h');
+});
+
+it('leads from the matrix of namespaces to the connections of one, with verdict, port, rule and numbers', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=traffic`);
+  await page.getByRole('button', { name: 'ops to shop: 42 connections, 2 denied' }).waitFor();
+  const main = await page.locator('main').textContent();
+  for (const expected of [
+    'The flow log is off on 1 node',
+    '1 agent of 3 did not answer',
+    '412 openings not recorded',
+    '7 connections between',
+  ])
+    expect(main).toContain(expected);
+  await page.locator('#cell-0-0').focus();
+  await page.keyboard.press('ArrowDown');
+  expect(await page.evaluate('document.activeElement.id')).toBe('cell-1-0');
+  await page.getByRole('button', { name: 'ops to shop: 42 connections, 2 denied' }).click();
+  await page.getByText('names with “ops/”').waitFor();
+  expect(await page.locator('tbody tr').allTextContents()).toEqual([
+    '✓ allowed40ops/prometheusshop/api9090/TCPno policy',
+    '✕ refused2ops/prometheusshop/api22/TCPshop/default-deny',
+  ]);
+  await page.goto(`${origin}/?view=traffic&namespace=shop`);
+  await page.locator('.picture').waitFor();
+  expect(await page.locator('.picture .outcome').allTextContents()).toEqual(
+    expect.arrayContaining(['✕ 12 denied', '◐ 2 of 42 denied', '! 30 would be denied']),
+  );
+  expect(await page.locator('table').textContent()).toContain('9.2 MB');
+  expect(await page.locator('.command code').textContent()).toBe('seinectl flows matrix -n shop --for 10m');
+});
+
+it('shows how to turn the flow log on where it is off', async () => {
+  const { pathsOfNode: _, ...without } = shop;
+  const { page, origin } = await shown({ ...without, paths: { ...shop.paths, '/v1/flow-log/summary': trafficOff } });
+  await page.goto(`${origin}/?view=traffic`);
+  await page.getByRole('heading', { name: 'The flow log is off' }).waitFor();
+  expect(await page.locator('main').textContent()).toContain('kubectl -n seine-system patch configmap seine-live');
+  expect(await violations(page)).toEqual([]);
+});
+
+it('shows the busiest of many workloads, and the rest as others, at once', async () => {
+  const items = Array.from({ length: 500 }, (_, at) => ({
+    ...{
+      source: `shop/w-${at}`,
+      destination: `shop/w-${(at * 7) % 500}`,
+      protocol: 'TCP',
+      port: 80,
+      verdict: 'allowed',
+      connections: 600 - at,
+    },
+  }));
+  const { pathsOfNode: _, ...without } = shop;
+  const sums = JSON.stringify({ ...JSON.parse(trafficOff), state: { ...JSON.parse(trafficOff).state, enabled: true }, items });
+  const { page, origin } = await shown({ ...without, paths: { ...shop.paths, '/v1/flow-log/summary': sums } });
+  await page.goto(`${origin}/?view=traffic&namespace=shop`);
+  await page.locator('.picture').waitFor();
+  expect(await page.locator('tbody tr').count()).toBeLessThanOrEqual(200);
+  expect(await page.locator('main').textContent()).toContain('(420 others)');
+  await page.getByLabel('Workload').fill('w-499');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByText('names with “w-499”').waitFor();
+  expect(await page.locator('tbody tr').count()).toBe(2);
+  expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
 });
 
 it('explains a timeline without events, and how to turn the history on', async () => {

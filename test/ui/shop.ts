@@ -90,6 +90,38 @@ const timelines = {
   'node-2 /v1/timeline': [received, event('07:01.000', hostile.markup, ['x/y'], hostile.markup)].join('\n'),
 };
 
+const summary = (source: string, destination: string, connections: number, more: object = {}) => ({
+  ...{ source, destination, protocol: 'TCP', port: 5_432, verdict: 'allowed', connections, reporter: 'both' },
+  ...more,
+});
+const noLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0 };
+
+/** Sums of one agent, with each verdict, a loss, and hostile names. */
+const traffic = JSON.stringify({
+  state: { node: 'node-1', enabled: true, sources: ['opened'], losses: { ...noLosses, meter: 412 }, skipped: 0 },
+  since: '2026-11-29T14:00:00Z',
+  items: [
+    summary('shop/api', 'shop/db', 1_204, { service: 'shop/db', rule: 'shop/db-clients spec.ingress[0]', bytes: '9231234' }),
+    summary('shop/web', 'shop/db', 12, { verdict: 'denied', rule: 'shop/default-deny' }),
+    summary('outside', 'shop/web', 8_400, { port: 8_080, bytes: '81234567' }),
+    summary('shop/web', 'shop/api', 4_100, { port: 8_080 }),
+    summary('ops/prometheus', 'shop/api', 40, { port: 9_090 }),
+    summary('ops/prometheus', 'shop/api', 2, { port: 22, verdict: 'refused', rule: 'shop/default-deny' }),
+    summary('node node-1', 'shop/web', 30, { port: 8_080, verdict: 'would-deny', rule: 'shop/default-deny' }),
+    summary(`shop/${hostile.markup}`, hostile.script, 3, { rule: hostile.markup }),
+    summary(`${hostile.direction}/x`, 'shop/db', 1, { verdict: 'denied' }),
+  ],
+  others: 7,
+});
+
+/** Sums of an agent whose flow log is off. */
+export const trafficOff = JSON.stringify({
+  state: { node: 'node-1', enabled: false, sources: [], losses: noLosses, skipped: 0 },
+  since: '2026-11-29T14:00:00Z',
+  items: [],
+  others: 0,
+});
+
 const agents: readonly FakeAgent[] = [
   { node: 'node-1', reply: { answer: fakeStatus('node-1', { problems: [problem(`entries are refused: ${hostile.markup}`)] as never }) } },
   { node: 'node-2', reply: { answer: fakeStatus('node-2') } },
@@ -123,6 +155,8 @@ export const shop: FakeFleetOptions = {
   },
   pathsOfNode: {
     ...timelines,
+    'node-1 /v1/flow-log/summary': traffic,
+    'node-2 /v1/flow-log/summary': trafficOff,
     'node-1 /v1/trace': trace('node-1', { what: 'tunnel', to: 'node-2', packet }, [
       hop('classify', 'shop/web-0'),
       hop('output', hostile.markup),

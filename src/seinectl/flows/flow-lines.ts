@@ -73,7 +73,8 @@ export function sizeText(bytes: string): string {
   return `${value.toFixed(1)} TB`;
 }
 
-const causes: Readonly<Record<LossCause, string>> = {
+/** Texts of causes why connections have no record, after their number. */
+export const lossTexts: Readonly<Record<LossCause, string>> = {
   meter: 'openings not recorded: beyond the rate of their pod',
   rate: 'openings not recorded: beyond the rate of the node',
   queue: 'openings not recorded: OVS could not pass them on',
@@ -86,7 +87,7 @@ const causes: Readonly<Record<LossCause, string>> = {
 /** Returns a line for each kind of what an answer lacks; empty if it is complete. */
 export function lossLines({ node, enabled, losses, skipped }: FlowLogState): readonly string[] {
   if (!enabled) return [safeLine(`(${node}: the flow log is off; flowLog.enabled turns it on)`)];
-  const lines = lossCauses.filter((cause) => losses[cause] > 0).map((cause) => `(${node}: ${losses[cause]} ${causes[cause]})`);
+  const lines = lossCauses.filter((cause) => losses[cause] > 0).map((cause) => `(${node}: ${losses[cause]} ${lossTexts[cause]})`);
   return [...lines, ...(skipped > 0 ? [`(${node}: ${skipped} records skipped, because this reader is too slow)`] : [])].map(safeLine);
 }
 

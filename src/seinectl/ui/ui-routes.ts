@@ -14,6 +14,7 @@ import { LastAnswers } from './last-answers.ts';
 import { matrixOf } from './policy-answer.ts';
 import { timelineAnswer } from './timeline-answer.ts';
 import { traceAnswer } from './trace-answer.ts';
+import { trafficAnswer } from './traffic-answer.ts';
 
 const NAMES_MAX = 1_000;
 const SLICE_MS = 10;
@@ -25,6 +26,7 @@ export function routesOf(connection: ClusterConnection): Readonly<Record<string,
     now: (_, signal) => connection.now(signal),
     policy: (query) => policyAnswer(query, connection),
     explain: (query, signal) => explainAnswer(query, connection, signal),
+    traffic: (query, signal) => trafficAnswer(query, connection, signal),
     timeline: (query, signal) => timelineAnswer(query, connection, signal),
     names: (query, signal) => namesAnswer(query, connection, signal),
   };

@@ -5,9 +5,11 @@ import { ViewLink } from './parts.tsx';
 import { PolicyView } from './policy-view.tsx';
 import { TimelineView } from './timeline-view.tsx';
 import { TraceView } from './trace-view.tsx';
+import { TrafficView } from './traffic-view.tsx';
 
 const views = [
   { name: 'now', title: 'Now', View: NowView },
+  { name: 'traffic', title: 'Traffic', View: TrafficView },
   { name: 'trace', title: 'Trace', View: TraceView },
   { name: 'policy', title: 'Policy', View: PolicyView },
   { name: 'explain', title: 'Pod, Service, Node', View: ExplainView },

@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { FormNames } from '../answers/explained.ts';
 import type { MatrixCell, MatrixRow, ReachMatrix } from '../answers/policy-matrix.ts';
 import { parameters, show } from './location.ts';
+import { MatrixGrid } from './matrix-grid.tsx';
 import { AskedState, Badge, CommandLine, Field, Freshness, isOld } from './parts.tsx';
 import { useAnswer } from './questions.ts';
 import { count } from './texts.ts';
@@ -84,71 +85,19 @@ interface MatrixProps {
   readonly destination: string;
 }
 
-const moves: Readonly<Record<string, readonly [row: number, column: number]>> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-};
-
-/** One cell is in the order of the keyboard; the arrow keys move to others. */
 function Matrix({ matrix: { namespace, names, cells }, source, destination }: MatrixProps) {
   const byEnds = new Map(cells.map((cell) => [`${cell.from}\n${cell.to}`, cell]));
-  const [focused, setFocused] = useState<readonly [row: number, column: number]>([0, 0]);
-  const [row, column] = [Math.min(focused[0], names.length - 1), Math.min(focused[1], names.length - 1)];
-  const move = (event: KeyboardEvent): void => {
-    const step = moves[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const next = [row + step[0], column + step[1]].map((each) => Math.min(Math.max(each, 0), names.length - 1)) as [number, number];
-    setFocused(next);
-    document.getElementById(`cell-${next[0]}-${next[1]}`)?.focus();
-  };
   return (
-    <div class="scroll">
-      <table class="matrix" role="grid" aria-label={`Connections of namespace ${namespace}, from rows to columns`} onKeyDown={move}>
-        <thead>
-          <tr role="row">
-            <th scope="col" role="columnheader">
-              from ↓ to →
-            </th>
-            {names.map((name) => (
-              <th key={name} scope="col" role="columnheader" title={name}>
-                <span>{name}</span>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {names.map((from, at) => (
-            <tr key={from} role="row">
-              <th scope="row" role="rowheader" title={from}>
-                {from}
-              </th>
-              {names.map((to, place) => {
-                const outcome = outcomeOf(byEnds.get(`${from}\n${to}`)?.rows);
-                const isChosen = from === source && to === destination;
-                return (
-                  <td key={to} role="gridcell" aria-selected={isChosen}>
-                    <button
-                      type="button"
-                      id={`cell-${at}-${place}`}
-                      class={outcome.replace(' ', '-')}
-                      tabindex={at === row && place === column ? 0 : -1}
-                      aria-label={`${from} to ${to}: ${outcome === 'none' ? 'not computed' : outcome}`}
-                      onFocus={() => setFocused([at, place])}
-                      onClick={() => show({ view: 'policy', namespace, source: from, destination: to })}
-                    >
-                      {shapes[outcome]}
-                    </button>
-                  </td>
-                );
-              })}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <MatrixGrid
+      label={`Connections of namespace ${namespace}, from rows to columns`}
+      names={names}
+      cellOf={(from, to) => {
+        const outcome = outcomeOf(byEnds.get(`${from}\n${to}`)?.rows);
+        return { look: outcome.replace(' ', '-'), text: shapes[outcome], outcome: outcome === 'none' ? 'not computed' : outcome };
+      }}
+      isChosen={(from, to) => from === source && to === destination}
+      onSelect={(from, to) => show({ view: 'policy', namespace, source: from, destination: to })}
+    />
   );
 }
 

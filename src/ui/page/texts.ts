@@ -24,3 +24,16 @@ export function duration(seconds: number): string {
 export function commandText(words: readonly string[]): string {
   return words.map((word) => (/^[\w./:=,@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
+
+/** `950`, `1.2K`, `13M`: for a narrow cell. */
+export function shortNumber(number: number): string {
+  return new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 }).format(number);
+}
+
+/** `9.2 MB`. @param bytes digits */
+export function bytesText(bytes: string): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const power = Math.min(Math.floor((bytes.length - 1) / 3), units.length - 1);
+  const value = Number(bytes) / 1_000 ** power;
+  return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`;
+}
