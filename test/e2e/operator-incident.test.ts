@@ -150,10 +150,10 @@ it('exports every metric that alerts and dashboard name, with their labels', asy
   for (const { where, expr } of expressions())
     for (const { metric, labels } of readPromql(expr).selected) {
       const name = metric.replace(/^seine_agent_/, '');
-      // None of these has happened, this data path does not have it, or encryption is off.
+      // None of these has happened, this data path does not have it, or encryption or the flow log is off.
       if (
         metric === 'up' ||
-        /^((stranger|unknown_tunnel_peer)_packets|cleartext_drops|wireguard_|datapath_|(service|network)_programming)/.test(name)
+        /^((stranger|unknown_tunnel_peer)_packets|cleartext_drops|wireguard_|flows_|datapath_|(service|network)_programming)/.test(name)
       )
         continue;
       expect([where, metric, names.has(name)]).toEqual([where, metric, true]);

@@ -11,6 +11,7 @@ import type { DeniedLogView, WouldDenyView } from '../../src/api/denied-log.ts';
 import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView, RuleCounters } from '../../src/api/policy.ts';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import { nodeMeters } from '../../src/dataplane/pipeline/well-known.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { plain } from '../../src/seinectl/paint.ts';
 import type { Verification } from '../../src/seinectl/policy/verification.ts';
@@ -165,7 +166,8 @@ async function denials(): Promise<readonly Readonly<Record<string, unknown>>[]> 
 async function copies(): Promise<readonly string[]> {
   const flows = await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int');
   const others = flows.split('\n').filter((line) => !line.includes(`table=${tables.refusals.id},`));
-  return others.flatMap((line) => line.match(/meter_id=\d+/g) ?? []);
+  const meters = others.flatMap((line) => line.match(/meter_id=\d+/g) ?? []);
+  return meters.filter((meter) => meter !== `meter_id=${nodeMeters.probes}`);
 }
 
 describe('packets denied by a NetworkPolicy', () => {

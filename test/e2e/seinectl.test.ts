@@ -183,7 +183,7 @@ describe('annotate', () => {
     expect([code, stderr]).toEqual([0, '']);
     const flows = stdout.split('\n').filter((line) => line.includes('cookie='));
     expect(flows).toHaveLength(dump.filter((line) => line.includes('cookie=')).length);
-    expect(flows.filter((line) => !/ # (node|peer\/|pod\/|subject\/|service\/|endpoint\/)/.test(line))).toEqual([]);
+    expect(flows.filter((line) => !/ # (node|probe|peer\/|pod\/|subject\/|service\/|endpoint\/)/.test(line))).toEqual([]);
   });
 });
 
