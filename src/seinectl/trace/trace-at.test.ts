@@ -87,6 +87,20 @@ it('follows a packet over the histories of two nodes, and knows pods of both by 
 });
 
 it.each([
+  ['drop', 1, 'The kernel of n1 drops it: there is no encrypted way to n2 yet'],
+  ['allow', 3, 'sends it by its own routes, without a tunnel, to n2'],
+] as const)('knows what became of packets without encryption: %s', async (unencryptedPeers, verdict, text) => {
+  const lines = recordedLines().map((line) => {
+    const each = JSON.parse(line) as { is: string; of?: { name: string }; environment?: object };
+    if (each.is === 'peer' && each.of?.name === 'n2') Object.assign(each.of, { direct: { ipv4: {} } });
+    if (each.environment) Object.assign(each.environment, { wireGuard: { device: 'antrea-wg0', port: 51820, unencryptedPeers } });
+    return JSON.stringify(each);
+  });
+  const { code, out } = await trace('shop/web-0', '10.10.4.9', '80', '--bundle', await bundle(lines), ...at(recordedMs.policed));
+  expect([code, out]).toEqual([verdict, expect.stringContaining(text)]);
+});
+
+it.each([
   ['before the oldest record', recordedMs.first - 1],
   ['after the newest record', recordedMs.freed + 1],
 ])('names the period that is recorded for a time %s: exit 2', async (where, ms) => {

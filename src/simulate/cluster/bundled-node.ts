@@ -50,7 +50,7 @@ export class BundledNode {
       hopNames: hopNamesOf(inputs, pods, desired),
       bridge,
       desired,
-      onward: kernelPaths({ intents: () => inputs.peers, modesOf: () => [] }),
+      onward: kernelPaths({ intents: () => inputs.peers, modesOf: (name) => blockedModes(inputs, name) }),
     };
   }
 
@@ -66,6 +66,13 @@ export class BundledNode {
 }
 
 type Inputs = ReadInputs['inputs'];
+
+/** Families in which the kernel drops packets for a peer, because they would not be encrypted: such a path has no hop. */
+export function blockedModes({ environment: { wireGuard }, peers }: Inputs, name: string): readonly { family: string; mode: string }[] {
+  if (wireGuard?.unencryptedPeers !== 'drop' || wireGuard.isEnding) return [];
+  const { direct } = peers.find((each) => each.name === name) ?? {};
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => (direct?.[family]?.hop === undefined ? [{ family, mode: 'blocked' }] : []));
+}
 
 /** `pod/NAMESPACE/NAME/eth0@ID` becomes `NAMESPACE/NAME`. */
 export function podNameOf(owner: Owner): string {

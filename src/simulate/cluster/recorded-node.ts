@@ -3,7 +3,7 @@ import type { BridgeKey, BridgeValue } from '../../dataplane/targets/bridge/brid
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
 import type { NodeInputs } from '../../operations/compiler-inputs/node-inputs.ts';
 import { kernelPaths } from '../../operations/trace/kernel-paths.ts';
-import { hopNamesOf, namesOf, podNameOf } from './bundled-node.ts';
+import { blockedModes, hopNamesOf, namesOf, podNameOf } from './bundled-node.ts';
 import { FlowLayer } from './flow-layer.ts';
 import { type TraceableNode, tracedOn } from './simulated-trace.ts';
 
@@ -33,7 +33,7 @@ export class RecordedNode {
       hopNames: hopNamesOf(inputs, pods, desired),
       bridge: desired,
       desired,
-      onward: kernelPaths({ intents: () => inputs.peers, modesOf: () => [] }),
+      onward: kernelPaths({ intents: () => inputs.peers, modesOf: (name) => blockedModes(inputs, name) }),
     };
   }
 
