@@ -96,6 +96,52 @@ it('is replayed with equal digests, while pods and Services change', async () =>
   expect([code, difference]).toEqual([0, undefined]);
 }, 60_000);
 
+it('answers for times before, during and after a policy, also from the folder', async () => {
+  const pod = lab.pods.filter(({ node, name: each }) => node === lab.node(1).name && !each.startsWith('host-')).at(-1);
+  if (!pod) throw new Error('a second pod of the first node is wanted');
+  const name = `${pod.namespace}/${pod.name}`;
+  const folder = `${nodePaths(lab.plan.dir, lab.node(1).name).stateDir}/history`;
+  const at = (ms: number) => ['--at', new Date(ms).toISOString()];
+  const traceAt = async (ms: number, ...more: readonly string[]) =>
+    await seinectl('trace', 'outside', name, '80', '--family', 'ipv4', ...at(ms), ...more);
+  const policies = `/apis/networking.k8s.io/v1/namespaces/${pod.namespace}/networkpolicies`;
+  const policy = {
+    ...{ apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name: 'deny', namespace: pod.namespace } },
+    spec: { podSelector: {}, policyTypes: ['Ingress'] },
+  };
+  const untilVerdict = async (code: number): Promise<number> => {
+    let [ms, lastAnswer] = [Date.now(), ''];
+    await until(
+      async () => {
+        ms = Date.now();
+        const answer = await traceAt(ms);
+        lastAnswer = [...answer.lines.slice(-1), ...answer.remarks].join();
+        return answer.code === code;
+      },
+      20_000,
+      () => `no record by which the trace ends with ${code}: ${lastAnswer}`,
+    );
+    return ms;
+  };
+  const before = await untilVerdict(0);
+  await lab.api.send({ method: 'POST', path: policies, body: policy }, AbortSignal.timeout(10_000));
+  const during = await untilVerdict(1);
+  await lab.api.send({ method: 'DELETE', path: `${policies}/deny` }, AbortSignal.timeout(10_000));
+  const after = await untilVerdict(0);
+  const codes = [];
+  for (const ms of [before, during, after]) codes.push((await traceAt(ms)).code);
+  for (const ms of [before, during]) codes.push((await traceAt(ms, '--bundle', folder)).code);
+  expect(codes).toEqual([0, 1, 0, 0, 1]);
+  await until(
+    async () => (await seinectl('policy', 'pod', name, ...at(during))).lines[1] === `ingress: isolated by ${pod.namespace}/deny`,
+    5_000,
+    () => 'the policy of that time is not named',
+  );
+  expect((await seinectl('explain', 'pod', name, ...at(during))).lines[2]).toContain(`It had ${pod.ips[0]}`);
+  const tooEarly = await traceAt(1);
+  expect([tooEarly.code, tooEarly.remarks.join()]).toEqual([2, expect.stringContaining('is before the oldest record')]);
+}, 120_000);
+
 it('is followed as it happens', async () => {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const stop = new AbortController();
