@@ -134,7 +134,7 @@ it('finds changes on the node while repair was paused, and prints their remedies
   expect(found.get('pods.checksum')?.[0]?.what).toContain(`${pod?.namespace}/${pod?.name}: eth0 leaves checksums`);
   expect(found.get('node.routes')?.[0]).toMatchObject({ remedy: 'seinectl resume', what: expect.stringContaining('route ') });
   for (const check of ['kernel.settings', 'pods.checksum', 'agent.repair', 'cni.config']) await repair(found, check);
-  await expect.poll(troubles, { timeout: 60_000 }).toMatchObject({ code: 0, found: new Map() });
+  await expect.poll(() => troubles(), { timeout: 60_000 }).toMatchObject({ code: 0, found: new Map() });
 });
 
 it('finds problems around the node: a small MTU, then a filter, the API server, a foreign chain, another socket', async () => {
