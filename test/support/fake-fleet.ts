@@ -30,6 +30,8 @@ export interface FakeFleetOptions {
   readonly paths?: Readonly<Record<string, string>>;
   /** The same for one agent, by `NODE PATH`. */
   readonly pathsOfNode?: Readonly<Record<string, string>>;
+  /** Messages of status 503 with which all agents answer some paths, without their query. */
+  readonly unavailable?: Readonly<Record<string, string>>;
   /** Delay of an agent (ms). */
   readonly delayMs?: number;
   /** True if nodes may not be listed. */
@@ -159,6 +161,11 @@ export class FakeFleet {
     this.requests.push(request.url ?? '');
     const { reply, node } = (request.socket as unknown as { readonly agent: FakeAgent }).agent; // set in `#join`
     const path = (request.url ?? '').replace(/\?.*/, '');
+    const unavailable = this.#options.unavailable?.[path];
+    if (unavailable !== undefined) {
+      response.writeHead(503, { 'content-type': 'text/plain' }).end(unavailable);
+      return;
+    }
     const ofPath = this.#options.pathsOfNode?.[`${node} ${path}`] ?? this.#options.paths?.[path];
     if (ofPath !== undefined && typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(ofPath);
     else if (typeof reply === 'object') response.writeHead(200, { 'content-type': 'application/json' }).end(reply.answer);

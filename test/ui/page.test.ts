@@ -189,11 +189,19 @@ it('shows the busiest of many workloads, and the rest as others, at once', async
   expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
 });
 
-it('explains a timeline without events, and how to turn the history on', async () => {
+it('explains a timeline without events', async () => {
   const { pathsOfNode: _, ...without } = shop;
   const { page, origin } = await shown({ ...without, paths: { ...shop.paths, '/v1/timeline': '' } });
   await page.goto(`${origin}/?view=timeline&kind=pod&name=shop%2Fweb-0`);
   await page.getByText('No events').waitFor();
+  expect(await violations(page)).toEqual([]);
+});
+
+it('shows how to turn the history on where it is off', async () => {
+  const { page, origin } = await shown({ ...shop, unavailable: { '/v1/timeline': 'nothing is recorded: history.size is 0' } });
+  await page.goto(`${origin}/?view=timeline&kind=service&name=shop%2Fdb`);
+  await page.getByRole('heading', { name: 'History is off on 2 nodes' }).waitFor();
+  expect(await page.locator('main').textContent()).toContain('1 agent of 3 did not answer');
   expect(await violations(page)).toEqual([]);
 });
 
@@ -224,15 +232,24 @@ it('reports false data of an agent as no answer', async () => {
 
 it('shows a cluster of 1,000 nodes', async () => {
   const agents = Array.from({ length: 1_000 }, (_, at) => ({ node: `node-${at}`, reply: { answer: fakeStatus(`node-${at}`) } }));
-  const { page } = await shown({ agents, paths: { '/v1/drops': shop.paths?.['/v1/drops'] ?? '' } });
+  const sums = shop.pathsOfNode?.['node-1 /v1/flow-log/summary'] ?? '';
+  const { page, origin } = await shown({ agents, paths: { '/v1/drops': shop.paths?.['/v1/drops'] ?? '', '/v1/flow-log/summary': sums } });
   const firstMs = performance.now();
   await page.locator('.figures').waitFor();
-  const seen = { firstMs: Math.round(performance.now() - firstMs), refreshMs: 0 };
+  const seen = { firstMs: Math.round(performance.now() - firstMs), refreshMs: 0, trafficMs: 0 };
   expect(await page.locator('.figures').textContent()).toContain('1000 of 1000');
   const answered = page.waitForResponse((response) => response.url().endsWith('/api/now'));
   await page.getByRole('button', { name: 'Refresh' }).click();
   const refreshMs = performance.now();
   await answered;
   seen.refreshMs = Math.round(performance.now() - refreshMs);
+  const trafficMs = performance.now();
+  await page.goto(`${origin}/?view=traffic`);
+  await page.locator('.matrix').waitFor();
+  seen.trafficMs = Math.round(performance.now() - trafficMs);
+  expect(await page.locator('main').textContent()).toContain('These are nodes 1 to 500 of 1000');
+  await page.locator('#first').selectOption('500');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByText('These are nodes 501 to 1000 of 1000').waitFor();
   console.log('1,000 nodes', JSON.stringify(seen));
 });

@@ -1,8 +1,8 @@
 /**
- * `npm run docs:screenshots`: pictures of the page in docs/images, from a lab: a shop of three pods, two policies and some denied packets, in
- * both colour schemes.
+ * `npm run docs:screenshots`: pictures of the page in docs/images, from a lab: a shop of three pods, two policies, and connections of which
+ * one is denied, in both colour schemes.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -17,6 +17,8 @@ const kubeconfig = join(dir, 'kubeconfig');
 /** Name, address and an element of the answer. */
 const shots = [
   ['now', '/', '.figures'],
+  ['traffic', '/?view=traffic&namespace=shop', '.picture'],
+  ['timeline', '/?view=timeline&kind=pod&name=shop%2Fdb', '.events'],
   ['trace', '/?view=trace&from=shop%2Fweb&to=shop%2Fdb&port=80&family=ipv4', '.path'],
   ['policy', '/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb', '.matrix'],
 ] as const;
@@ -46,12 +48,35 @@ function openShop(): void {
   for (const name of ['web', 'api', 'db']) kubectl(['-n', 'shop', 'run', name, '--image=responder']);
   for (const policy of policies) kubectl(['apply', '-f', '-'], JSON.stringify(policy));
   kubectl(['-n', 'shop', 'wait', '--for=condition=Ready', 'pod', '--all', '--timeout=60s']);
-  const address = kubectl(['-n', 'shop', 'get', 'pod', 'db', '-o', 'jsonpath={.status.podIP}']);
+  const live = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'seine-live' }, data: { 'flowLog.enabled': 'true' } };
+  kubectl(['-n', 'seine-system', 'apply', '-f', '-'], JSON.stringify(live));
+  for (let turn = 1; !isRecorded(); turn++) {
+    if (turn > TURNS_MAX) throw new Error('the flow log has no connections');
+    for (const [from, to] of callers) openConnection(from, to);
+  }
+}
+
+/** A connection that is allowed, and one that policies deny. */
+const callers = [
+  ['api', 'db'],
+  ['web', 'db'],
+] as const;
+const TURNS_MAX = 30;
+
+function openConnection(from: string, to: string): void {
+  const address = kubectl(['-n', 'shop', 'get', 'pod', to, '-o', 'jsonpath={.status.podIP}']);
   try {
-    lab('exec', '--dir', dir, 'shop/web', '--', 'curl', '--silent', '--max-time', '5', `http://${address}`);
+    lab('exec', '--dir', dir, `shop/${from}`, '--', 'curl', '--silent', '--max-time', '2', `http://${address}`);
   } catch {
     // It is denied: its packets are dropped, and counted.
   }
+}
+
+/** Reports whether the flow logs, which agents turn on when they read the ConfigMap, have both verdicts. */
+function isRecorded(): boolean {
+  const command = [join(root, 'bin/seinectl.mjs'), 'flows', 'matrix', '--kubeconfig', kubeconfig, '-o', 'json'];
+  const { stdout } = spawnSync(process.execPath, command, { encoding: 'utf8' });
+  return ['"allowed"', '"denied"'].every((verdict) => stdout.includes(verdict));
 }
 
 async function takeShots(): Promise<void> {

@@ -78,6 +78,12 @@ describe('the timeline of the page', () => {
     expect(answer.silent[0]?.text).toContain('No such file or directory');
   });
 
+  it('knows nodes that record nothing from those that do not answer', async () => {
+    const unavailable = { '/v1/timeline': 'nothing is recorded: history.size is 0' };
+    const answer = await asked([answering('node-1'), { node: 'node-2', reply: 'exit' }], question, { unavailable });
+    expect(answer).toMatchObject({ agents: 2, answered: 0, off: { count: 1, nodes: ['node-1'] }, silent: [{ nodes: ['node-2'] }] });
+  });
+
   it('keeps the newest 1,000 events, and counts the others', async () => {
     const many = Array.from({ length: 1_234 }, (_, at) =>
       line(`10.${String(at % 1_000).padStart(3, '0')}`, 'pod.port', [], `number ${at}`),
