@@ -51,7 +51,7 @@ export function TrafficPicture({ edges, namespace }: { readonly edges: readonly 
           to
         </text>
         {lines.map((line) => (
-          <EdgeLine key={`${line.from}\n${line.to}`} line={line} y={[callers.indexOf(line.from), places.get(line.to) ?? 0]} width={1 + (3 * line.connections) / most} />
+          <EdgeLine key={`${line.from}\n${line.to}`} line={line} y={[callers.indexOf(line.from), places.get(line.to) ?? 0]} width={1 + (2 * line.connections) / most} />
         ))}
         {callers.map((name, at) => (
           <EndName key={name} name={name} namespace={namespace} x={LEFT - 12} at={at} anchor="end" />
@@ -92,7 +92,7 @@ function DeniedLabel({ line: { connections, denied, wouldDeny }, y: [start, end]
   // The point of the curve at 0.25, near the caller: callees of denied connections are often the same.
   const y = a + (b - a) * 0.156;
   return (
-    <text class={denied > 0 ? 'outcome' : 'outcome doubted'} x={LEFT + 90} y={y + 4}>
+    <text class={denied > 0 ? 'outcome' : 'outcome doubted'} x={LEFT + 90} y={y - 5}>
       {denied === 0 ? `! ${wouldDeny} would be denied` : denied === connections ? `✕ ${denied} denied` : `◐ ${denied} of ${connections} denied`}
     </text>
   );
