@@ -1,15 +1,11 @@
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { delimiter, join } from 'node:path';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type KubeAccess, loadKubeAccess } from '../../kubernetes/client/config.ts';
+import { kubeconfigPaths, type ProcessVariables } from './kubeconfig-files.ts';
 
 interface KubeconfigChoice {
   readonly kubeconfig?: string;
   readonly context?: string;
 }
-
-export type ProcessVariables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Determines cluster and credentials like kubectl: the named file, else those of `KUBECONFIG`, else `~/.kube/config`, else the service
@@ -19,14 +15,8 @@ export type ProcessVariables = Readonly<Record<string, string | undefined>>;
  */
 export function usersAccess({ kubeconfig, context }: KubeconfigChoice, env: ProcessVariables): KubeAccess {
   const chosen = context === undefined ? {} : { context };
-  const [path, ...further] = kubeconfig === undefined ? pathsOf(env) : [kubeconfig];
+  const [path, ...further] = kubeconfig === undefined ? kubeconfigPaths(env) : [kubeconfig];
   if (path !== undefined) return loadKubeAccess({ from: 'file', path, further, ...chosen });
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return loadKubeAccess({ from: 'cluster' });
   throw new SeineError('INVALID_INPUT', 'no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and ~/.kube/config does not exist');
-}
-
-/** Missing files of `KUBECONFIG` are ignored, as in kubectl. */
-function pathsOf(env: ProcessVariables): string[] {
-  const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
-  return (listed.length > 0 ? listed : [join(env['HOME'] ?? homedir(), '.kube', 'config')]).filter((path) => existsSync(path));
 }

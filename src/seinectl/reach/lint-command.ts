@@ -1,7 +1,7 @@
 import { type LintFinding, lintCodes } from '../../policy/lint/findings.ts';
 import { lint } from '../../policy/lint/lint.ts';
 import { safeLine } from '../escape.ts';
-import type { ProcessVariables } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';

@@ -9,7 +9,7 @@ import { Reach } from '../../policy/reach/reach.ts';
 import { parseSelection, partiesOf } from '../../policy/reach/select.ts';
 import { type ReachRow, reachTable, type TableFilter } from '../../policy/reach/table.ts';
 import type { Unit } from '../../policy/reach/units.ts';
-import type { ProcessVariables } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { print } from '../output.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';

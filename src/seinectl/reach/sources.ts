@@ -12,7 +12,8 @@ import { policyEvidenceName } from '../../operations/support-bundle/agent-files.
 import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
 import { type ReachObjects, services } from '../../policy/reach/objects.ts';
-import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
+import { usersAccess } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 
 /** Origin of the objects: files, a support bundle, or else the cluster of the kubeconfig. */
 export interface ObjectSource {

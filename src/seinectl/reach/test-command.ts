@@ -6,7 +6,7 @@ import { Reach } from '../../policy/reach/reach.ts';
 import { rulesOfPolicies } from '../../policy/reach/rules.ts';
 import { portsText } from '../../policy/reach/table.ts';
 import { safeLine } from '../escape.ts';
-import type { ProcessVariables } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';

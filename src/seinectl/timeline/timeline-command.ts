@@ -3,6 +3,7 @@ import { defaultPaths } from '../../api/default-paths.ts';
 import { historySubjects } from '../../api/history.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { isLocal } from '../fleet/agents-of-command.ts';
+import { kubeconfigPaths } from '../fleet/kubeconfig-files.ts';
 import type { OutputForm } from '../output.ts';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
@@ -103,13 +104,18 @@ export function addTimeline(root: Command, { agent, isOnNode, terminal, env, exi
         follow: flags.follow === true,
         ...(flags.until === undefined ? {} : { untilMs: flags.until }),
       };
-      const isHere = flags.folder !== undefined || (isOnNode && !flags.cluster && isLocal(agent(), flags));
+      const isHere = flags.folder !== undefined || (isOnNode && !flags.cluster && (isLocal(agent(), flags) || !namesCluster(flags, env)));
       if (isHere) return exitWith(nodeTimeline(flags.folder ?? agent(), query, { isJson, withEnd: flags.end === true }, terminal));
       // The client of the API is loaded on use: all other commands start faster without it.
       return exitWith(
         import('./cluster-timeline.ts').then(({ clusterTimeline }) => clusterTimeline(query, { ...flags, isJson }, terminal, env)),
       );
     });
+}
+
+/** Reports whether there is a kubeconfig. On a node without one, an agent that does not answer is the cause to report. */
+function namesCluster({ kubeconfig, context }: TimelineFlags, env: TimelineContext['env']): boolean {
+  return kubeconfig !== undefined || context !== undefined || kubeconfigPaths(env).length > 0;
 }
 
 function notEmpty(text: string): string {

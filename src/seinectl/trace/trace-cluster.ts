@@ -8,7 +8,8 @@ import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/
 import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { readClusterObjects } from '../fleet/cluster-objects.ts';
-import { type ProcessVariables, usersAccess } from '../fleet/kubeconfig.ts';
+import { usersAccess } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents, type RelayRequest } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
 import { meaningFor } from './path-meaning.ts';

@@ -9,7 +9,7 @@ import { summaryOf } from '../cluster/node-summary.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
 import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
 import { type Answers, answersOf } from '../fleet/answers.ts';
-import type { ProcessVariables } from '../fleet/kubeconfig.ts';
+import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { type AgentReply, type AskedQuestion, askAgents } from '../fleet/query-agent.ts';
 import { dropsOf, type NodeNow, nowOf } from './now-answer.ts';
 
