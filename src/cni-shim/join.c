@@ -16,6 +16,11 @@
 /* After the end of the input: time for the answer, and time without a byte of it. */
 #define REST_MS 5000
 #define REST_IDLE_MS 1000
+/*
+ * Written once the agent is connected: an interim response of HTTP/1.1 (RFC 9110, 15.2), which a client passes over. Plugins without this option
+ * print nothing before their input ends, so that a client recognizes them by the silence.
+ */
+static const char greeting[] = "HTTP/1.1 102 Processing\r\n\r\n";
 
 static int fail(const char *path, int failed) {
   fprintf(stderr, "seine: the agent at %s: %s\n", path, strerror(failed));
@@ -79,5 +84,6 @@ int join_agent(int argc, char **argv) {
   }
   int agent = connect_to(argv[0]);
   if (agent < 0) return fail(argv[0], -agent);
+  if (write(STDOUT_FILENO, greeting, sizeof greeting - 1) < 0) return fail(argv[0], errno);
   return copy_both(argv[0], agent);
 }

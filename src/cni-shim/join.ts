@@ -5,6 +5,8 @@ import type { Readable, Writable } from 'node:stream';
 const idleMs = 5 * 60_000;
 const restMs = 5_000;
 const restIdleMs = 1_000;
+/** Same as in join.c. */
+const greeting = 'HTTP/1.1 102 Processing\r\n\r\n';
 
 interface JoinStreams {
   readonly stdin: Readable;
@@ -25,6 +27,7 @@ export function joinAgent(
       agent.setTimeout(restIdleMs);
       setTimeout(end, restMs).unref();
     });
+    agent.once('connect', () => stdout.write(greeting));
     stdin.pipe(agent, { end: false });
     agent.pipe(stdout, { end: false });
     stdout.once('error', end); // the client has gone

@@ -11,7 +11,7 @@ export interface FakeAgent {
   readonly pool?: string;
   /** True if the node has no agent pod. */
   readonly absent?: boolean;
-  /** True for an image without the exec relay: the plugin of releases up to 0.26 answers with an error of CNI. */
+  /** True for an image without the exec relay: the plugin of releases up to 0.26 prints nothing before its input ends. */
   readonly isOld?: boolean;
   /** Reason why its container waits. */
   readonly waiting?: string;
@@ -145,16 +145,17 @@ export class FakeFleet {
   /** The exec relay: HTTP over the streams of the exec. */
   #join(client: WebSocket, agent: FakeAgent): void {
     const send = (channel: number, text: string): void => client.send(Buffer.concat([Buffer.of(channel), Buffer.from(text)]));
-    if (agent.isOld) {
-      send(CHANNEL.stdout, '{"cniVersion":"1.1.0","code":4,"msg":"CNI_COMMAND is not set"}');
-      send(CHANNEL.status, exitStatus(1));
-      client.close(1000);
-    } else if (agent.reply === 'exit') {
+    // It prints its error once its input ends.
+    if (agent.isOld) return;
+    if (agent.reply === 'exit') {
       send(CHANNEL.stderr, 'seine: the agent at /run/seine/agent.sock: No such file or directory\n');
       send(CHANNEL.status, exitStatus(1));
       client.close(1000);
     } else if (agent.reply === 'cut' || agent.reply === 'no program') answerOn(client, agent);
-    else this.#agents.emit('connection', Object.assign(relayStream(client), { agent }));
+    else {
+      send(CHANNEL.stdout, 'HTTP/1.1 102 Processing\r\n\r\n');
+      this.#agents.emit('connection', Object.assign(relayStream(client), { agent }));
+    }
   }
 
   #relayed(request: IncomingMessage, response: ServerResponse): void {

@@ -11,6 +11,10 @@ const ANSWER_CHARACTERS_MAX = 16 * 1024 * 1024;
 const CONNECTIONS_MAX = 2;
 /** Less than the agent's and the relay's time for an idle connection (ms). */
 const KEPT_MS = 80_000;
+/** Beginning of what the relay writes when it has connected to the agent. */
+const GREETING = 'HTTP/1.1 102 ';
+/** Time for it (ms). The plugin of an older image prints nothing as long as its input is open. */
+const GREETING_MS = 1_500;
 
 /** HTTP client of the agent of another node. */
 interface AgentRelay {
@@ -95,11 +99,12 @@ class RelayConnections extends Agent {
     const { namespace, pod, relay } = this.#pod;
     const command = [relay.program, '--join', relay.socket];
     this.failure = undefined;
-    this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(
-      (stream) =>
+    const stream = this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(greeted);
+    stream.then(
+      (open) =>
         opened?.(
           null,
-          stream.on('error', () => undefined),
+          open.on('error', () => undefined),
         ), // the request reports it
       (error: Error) => opened?.(error, undefined as unknown as Duplex), // with an error there is no stream
     );
@@ -119,6 +124,37 @@ class RelayConnections extends Agent {
     this.#closed.abort();
     super.destroy();
   }
+}
+
+/**
+ * Waits until the relay has connected to the agent. An older image is then known, and no request is on its way.
+ *
+ * @throws SeineError of the exec, or that of an image without relay
+ */
+function greeted(stream: Duplex): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => end(withoutRelay(undefined)), GREETING_MS);
+    const end = (error: Error): void => {
+      clearTimeout(timer);
+      stream.off('readable', read);
+      reject(error);
+      stream.destroy();
+    };
+    const read = (): void => {
+      const bytes = stream.read() as Buffer | null;
+      if (bytes === null) return; // the end, which `close` reports
+      if (!bytes.toString('latin1').startsWith(GREETING)) {
+        end(withoutRelay(undefined));
+        return;
+      }
+      clearTimeout(timer);
+      stream.off('readable', read).off('error', end).off('close', closed);
+      stream.unshift(bytes);
+      resolve(stream);
+    };
+    const closed = (): void => end(new SeineError('UNAVAILABLE', 'the exec ended without an answer'));
+    stream.on('readable', read).once('error', end).once('close', closed);
+  });
 }
 
 /** Reports whether an error of Node only reports that the connection has ended. */
