@@ -156,7 +156,7 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   await lab.apiServer('stop');
   const { code, found } = await troubles();
   // The agent itself may have found meanwhile that the other node does not answer.
-  expect([code, new Set(found.keys()).difference(new Set(['agent.problems']))]).toEqual([
+  expect([code, new Set([...found.keys()].filter((check) => check !== 'agent.problems'))]).toEqual([
     1,
     new Set(['tunnel.reach', 'api.server', 'api.sources', 'clock', 'firewall.pods', 'cni.config', 'cni.status']),
   ]);
