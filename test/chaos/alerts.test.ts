@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { dropNames } from '../../src/dataplane/pipeline/drops.ts';
 import { firing, readAlerts, scrapeOf } from './alerts.ts';
 import { Expression } from './promql.ts';
 
@@ -83,20 +82,6 @@ it('supports every shipped alert', () => {
   const alerts = readAlerts();
   expect(alerts.map(({ name }) => name)).toContain('SeineDrift');
   expect(firing(alerts, [scrapeOf(0, metrics, new Set()), scrapeOf(1, metrics, new Set())])).toEqual([]);
-});
-
-it('SeineDrops is true for drops that no policy and no sender causes, from one packet a second on', () => {
-  const alerts = readAlerts().filter(({ name }) => name === 'SeineDrops');
-  const dropsOf = (reason: string, packets: number): string => `seine_agent_drops_total{reason="${reason}"} ${packets}`;
-  const firingFor = (reason: string, packets: number) => {
-    const scrapes = [0, packets].map((each, at) => scrapeOf(at * 60_000, dropsOf(reason, each), new Set(['seine_agent_drops_total'])));
-    return firing(alerts, scrapes).map(({ description }) => description);
-  };
-  expect(firingFor('switch.unknown', 120)).toEqual(['SeineDrops reason=switch.unknown']);
-  expect(firingFor('switch.unknown', 30)).toEqual([]);
-  const silent = dropNames.filter((name) => firingFor(name, 1_000).length === 0);
-  expect(silent).toEqual(expect.arrayContaining(['policy.egress', 'policy.ingress', 'spoofed.address', 'connection.invalid', 'ttl']));
-  expect(dropNames.length - silent.length).toBe(11);
 });
 
 it('SeineMeshPeers is true for nodes that are lost, slow or narrow, and SeineProblem leaves them to it', () => {
