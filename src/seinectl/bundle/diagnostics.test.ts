@@ -76,9 +76,7 @@ describe('compile', () => {
     const path = await bundle({ 'agent/inputs.ndjson': inputsText() });
     const text = (await seinectl('compile', path)).out.split('\n');
     expect(text).toContainEqual(expect.stringMatching(/^meter=\d+,kbps,burst,bands=type=drop,rate=1000000/));
-    expect(text.find((line) => !line.startsWith('meter='))).toMatch(
-      /^cookie=0x[0-9a-f]+, priority=260,tun_id=0x5e1000\/0xfff000,/,
-    );
+    expect(text.find((line) => !line.startsWith('meter='))).toMatch(/^cookie=0x[0-9a-f]+, priority=260,tun_id=0x5e1000\/0xfff000,/);
     expect((await seinectl('compile', path, '-o', 'names')).out).toContain('table=classify, priority=250');
     expect((await seinectl('compile', path, '-o', 'bundle')).out.split('\n').every((line) => line.startsWith('flow add cookie='))).toBe(
       true,
