@@ -11,10 +11,11 @@ import { numberOf } from '../../dataplane/packet-io/repeated.ts';
 import { type DropName, drops } from '../../dataplane/pipeline/drops.ts';
 import { ctMark, reg } from '../../dataplane/pipeline/fields.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
+import { addressOf } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
 import { kernelPaths } from './kernel-paths.ts';
 import { outerAddress, type PacketProbes, type ProbeSighting } from './packet-probes.ts';
-import { addressOf, hopNames, type NamingPort, namesOf } from './trace-node.ts';
+import { hopNames, type NamingPort, namesOf } from './trace-node.ts';
 import { addressIn, packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceQuestion, traceQuestion } from './trace-question.ts';
 

@@ -1,10 +1,9 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
 import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
+import { parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
-import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
@@ -14,12 +13,12 @@ import { printFlow } from '../../openflow/text/flow-text.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import { familyTrace } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
 import { kernelPaths, type ReachedPeers } from './kernel-paths.ts';
 import { DesiredFlows, FlowsInSwitch, withLearned } from './trace-flows.ts';
-import { packetOf, tracedPacket } from './trace-packet.ts';
-import { type TraceNode, tracePaths } from './trace-paths.ts';
-import { type TraceNames, type TraceQuestion, traceQuestion } from './trace-question.ts';
+import type { TraceNode } from './trace-paths.ts';
+import { type TraceNames, traceQuestion } from './trace-question.ts';
 
 interface TracedParts {
   readonly ipam: Pick<Ipam, 'leases'>;
@@ -66,35 +65,15 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
   try {
     const node = await traceNodeOf(port, environment, leases, signal);
     const traces: FamilyTrace[] = [];
-    for (const family of question.families)
-      traces.push(withPolicy(port, node, await traceOf(node, question, family, { environment, leases })));
+    for (const family of question.families) {
+      const startedMs = performance.now();
+      const trace = await familyTrace(node, question, family, { environment, leases });
+      traces.push(withPolicy(port, node, { ...trace, milliseconds: Math.round(performance.now() - startedMs) }));
+    }
     return { node: port.config.nodeName, traces };
   } finally {
     running.delete(port.openflow);
   }
-}
-
-async function traceOf(
-  node: TraceNode,
-  question: TraceQuestion,
-  family: Family,
-  { environment, leases }: { readonly environment: NodeEnvironment; readonly leases: readonly Lease[] },
-): Promise<FamilyTrace> {
-  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
-  const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
-  const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
-  const startedMs = performance.now();
-  const { paths, moreEndpoints } = await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
-  return {
-    family,
-    packet: tracedPacket(PacketState.of(packet)),
-    from: question.from.name,
-    to: question.to.name,
-    connection: question.isEstablished ? 'established' : 'new',
-    paths,
-    moreEndpoints,
-    milliseconds: Math.round(performance.now() - startedMs),
-  };
 }
 
 /** Adds the decision of policies about each path: about the endpoint, where a Service translates the packet. */
@@ -110,12 +89,6 @@ function withPolicy({ policyOf }: TracePort, { names }: TraceNode, trace: Family
     return { ...path, policy: { ...policy, ends } };
   });
   return { ...trace, paths };
-}
-
-export function addressOf(addresses: readonly Ip[], family: Family): Ip {
-  const found = addresses.find((each) => each.family === family);
-  if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
-  return found;
 }
 
 export function namesOf(

@@ -48,18 +48,22 @@ async function flows(agents: readonly FakeAgent[], options: Partial<FlowQuery> =
   const { terminal, out, err } = recordingTerminal();
   const query: FlowQuery = { filters: [], agentsNamespace: 'seine-system', kubeconfig, output: 'table', ...options };
   const code = await flowsCluster(query, terminal, {});
-  return { code, out, err, commands: fleet.commands };
+  return { code, out, err, commands: fleet.commands, requests: fleet.requests };
 }
 
-it('joins the records of both nodes, and shows the losses of each', async () => {
-  const { code, out, err, commands } = await flows(
+it.each([
+  ['', false],
+  [', of agents without relay', true],
+])('joins the records of both nodes, and shows the losses of each%s', async (_, isOld) => {
+  const { code, out, err, commands, requests } = await flows(
     [
-      { node: 'node-1', reply: { answer: lines(stateOf('node-1', 3), opened) } },
-      { node: 'node-2', reply: { answer: lines(stateOf('node-2'), received) } },
+      { node: 'node-1', isOld, reply: { answer: lines(stateOf('node-1', 3), opened) } },
+      { node: 'node-2', isOld, reply: { answer: lines(stateOf('node-2'), received) } },
     ],
     { filters: [['to-pod', 'shop/db']], since: 60 },
   );
-  expect(commands[0]).toEqual(['seinectl', 'flows', '--raw', '--to-pod', 'shop/db', '--since', '60s']);
+  if (isOld) expect(commands.at(-1)).toEqual(['seinectl', 'flows', '--raw', '--to-pod', 'shop/db', '--since', '60s']);
+  else expect(requests).toEqual(Array(2).fill('/v1/flow-log?to-pod=shop%2Fdb&since=60'));
   expect(out).toEqual([
     '14:02:12.010 opened  shop/web-0:40000 -> shop/db-0:80 TCP  ingress: shop/db-clients spec.ingress[0]  node-1 and node-2',
   ]);
@@ -74,9 +78,9 @@ it('sums up the connections of all nodes, each once', async () => {
     const summary: FlowSummaries = { state: stateOf(node), since: '2026-11-29T14:00:00Z', items, others: 0 };
     return JSON.stringify(summary);
   };
-  const agents = ['node-1', 'node-2'].map((node): FakeAgent => ({ node, reply: { answer: answer(node) } }));
+  const agents = ['node-1', 'node-2'].map((node): FakeAgent => ({ node, isOld: true, reply: { answer: answer(node) } }));
   const { code, out, commands } = await flows(agents, { summary: { what: 'top', by: 'pair', seconds: 60 } });
-  expect(commands[0]).toEqual(['seinectl', 'flows', '--raw', 'top', '--for', '60s']);
+  expect(commands.at(-1)).toEqual(['seinectl', 'flows', '--raw', 'top', '--for', '60s']);
   expect(out.map((line) => line.trim())).toEqual(['CONNECTIONS  NAME', '4  shop/web -> shop/db']);
   expect(code).toBe(0);
 });

@@ -6,13 +6,14 @@ import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { RelayPool } from '../fleet/agent-relay.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { type Answers, answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { type FlowQuery, rawCommand } from './flow-query.ts';
+import { type FlowQuery, pathOf, rawCommand } from './flow-query.ts';
 import { LossReport } from './flows-here.ts';
 import { printFlows, printNewFlows, printSummaries } from './flows-page.ts';
 import { readFlowLine, readSummaries } from './read-flows.ts';
@@ -62,7 +63,7 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
     const chosen = { ...fleet, pods, without: node === undefined ? fleet.without : [] };
     if (follow && !summary) return await followAll(exec, pods, options, terminal);
     if (summary) {
-      const answers = answersOf(chosen, await ask(exec, pods, rawCommand(options), readSummaries));
+      const answers = answersOf(chosen, await ask(exec, pods, options, readSummaries));
       printSummaries(
         answers.rows.map(({ answer }) => answer),
         summary,
@@ -71,7 +72,7 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
       );
       return finish(answers, ({ state }: FlowSummaries) => state.enabled, terminal);
     }
-    const answers = answersOf(chosen, await ask(exec, pods, rawCommand(options), readNodeFlows));
+    const answers = answersOf(chosen, await ask(exec, pods, options, readNodeFlows));
     const states = answers.rows.flatMap(({ answer }) => answer.state ?? []);
     printFlows(
       answers.rows.flatMap(({ answer }) => answer.flows),
@@ -85,8 +86,10 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
   }
 }
 
-async function ask<T>(exec: PodExec, pods: readonly AgentPod[], command: readonly string[], understand: (stdout: string) => T) {
-  const question = { command, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel, progress: () => undefined };
+/** @param relays that stay open between questions; absent: each ends with its answer */
+async function ask<T>(exec: PodExec, pods: readonly AgentPod[], query: FlowQuery, understand: (text: string) => T, relays?: RelayPool) {
+  const ways = { request: { path: pathOf(query) }, command: rawCommand(query), ...(relays && { relays }) };
+  const question = { ...ways, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel, progress: () => undefined };
   return await askAgents(exec, pods, question, new AbortController().signal);
 }
 
@@ -119,10 +122,10 @@ async function followAll(exec: PodExec, pods: readonly AgentPod[], options: Flow
   const reported = new LossReport(terminal);
   const failures = new Map<string, string>();
   const printed = new Map<string, number>();
+  const relays = new RelayPool(exec);
   const startMs = Date.now();
   for (;;) {
-    const command = rawCommand({ ...rest, since: FOLLOW_SINCE_S });
-    const replies = await ask(exec, pods, command, readNodeFlows);
+    const replies = await ask(exec, pods, { ...rest, since: FOLLOW_SINCE_S }, readNodeFlows, relays);
     const fresh: FlowView[] = [];
     for (const reply of replies) {
       const { node } = reply.pod;

@@ -13,7 +13,9 @@ export function joinedSummaries(answers: readonly FlowSummaries[], namespace: st
     for (const item of items) {
       if (!isOf(item.source) && !isOf(item.destination)) continue;
       const pair = JSON.stringify([item.source, item.destination, item.protocol, item.port]);
-      pairs.set(pair, [...(pairs.get(pair) ?? []), item]);
+      const known = pairs.get(pair);
+      if (known) known.push(item);
+      else pairs.set(pair, [item]);
     }
   const joined = [...pairs.values()].flatMap(joinedPair);
   return joined.sort((a, b) => b.connections - a.connections || (pairText(a) < pairText(b) ? -1 : 1));

@@ -51,40 +51,51 @@ async function shown(agents: readonly FakeAgent[], objects: Readonly<Record<stri
   const query = { fromMs: Date.parse('2026-11-29T14:00:00Z'), follow: false, ...(subject === undefined ? {} : { subject }) };
   const options = { kubeconfig, namespace: 'seine-system', timeout: 10, isJson: false };
   const code = await clusterTimeline(query, options, terminal, {});
-  return { code, out, err, commands: fleet.commands };
+  return { code, out, err, commands: fleet.commands, requests: fleet.requests };
 }
 
 const answering = (node: string, ...lines: readonly string[]): FakeAgent => ({ node, reply: { answer: [...lines, endLine].join('\n') } });
 
 describe('the timeline of a cluster', () => {
-  it('is merged by time over nodes and Events of the API server, with one line for an object that several nodes received', async () => {
-    const involvedObject = { kind: 'Service', namespace: 'shop', name: 'db' };
-    const events = [
-      {
-        metadata: {},
-        reason: 'ServiceNotServed',
-        message: 'no endpoints',
-        count: 3,
-        lastTimestamp: '2026-11-29T14:02:10Z',
-        involvedObject,
-      },
-    ];
-    const { code, out, commands } = await shown(
-      [answering('node-1', node1), answering('node-2', node2), answering('node-3')],
-      { '/api/v1/namespaces/shop/events': events },
-      'service/shop/db',
-    );
-    expect(out).toEqual([
-      '2026-11-29T14:02:10.000Z node-1,node-2 object.changed     received Service shop/db, version 9: ports changed',
-      '2026-11-29T14:02:10.000Z API          event.ServiceNotServed no endpoints (3 times)',
-      '2026-11-29T14:02:10.300Z node-1       entries.refused    bridge: entries are refused',
-    ]);
-    expect(code).toBe(0);
-    expect(commands[0]?.slice(0, 4)).toEqual(['seinectl', 'timeline', 'service', 'shop/db']);
-  });
+  it.each([
+    ['', false],
+    [', from agents without relay', true],
+  ])(
+    'is merged by time over nodes and Events of the API server, with one line for an object that several nodes received%s',
+    async (_, isOld) => {
+      const involvedObject = { kind: 'Service', namespace: 'shop', name: 'db' };
+      const events = [
+        {
+          metadata: {},
+          reason: 'ServiceNotServed',
+          message: 'no endpoints',
+          count: 3,
+          lastTimestamp: '2026-11-29T14:02:10Z',
+          involvedObject,
+        },
+      ];
+      const { code, out, commands, requests } = await shown(
+        [answering('node-1', node1), answering('node-2', node2), answering('node-3')].map((agent) => ({ ...agent, isOld })),
+        { '/api/v1/namespaces/shop/events': events },
+        'service/shop/db',
+      );
+      expect(out).toEqual([
+        '2026-11-29T14:02:10.000Z node-1,node-2 object.changed     received Service shop/db, version 9: ports changed',
+        '2026-11-29T14:02:10.000Z API          event.ServiceNotServed no endpoints (3 times)',
+        '2026-11-29T14:02:10.300Z node-1       entries.refused    bridge: entries are refused',
+      ]);
+      expect(code).toBe(0);
+      if (isOld) expect(commands.at(-1)?.slice(0, 4)).toEqual(['seinectl', 'timeline', 'service', 'shop/db']);
+      else expect(requests).toEqual(Array(3).fill(expect.stringMatching(/^\/v1\/timeline\?from=\d+&subject=service%2Fshop%2Fdb$/)));
+    },
+  );
 
   it('names agents that do not answer, and ends with 3', async () => {
-    const { code, out, err } = await shown([answering('node-1', node1), { node: 'node-2', reply: 'exit' }], {}, 'service/shop/db');
+    const { code, out, err } = await shown(
+      [answering('node-1', node1), { node: 'node-2', isOld: true, reply: 'exit' }],
+      {},
+      'service/shop/db',
+    );
     expect(out).toHaveLength(2);
     expect(err.join('\n')).toContain('? no answer: seinectl ended with');
     expect(code).toBe(3);

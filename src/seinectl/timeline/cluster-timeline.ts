@@ -5,6 +5,7 @@ import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeLine, safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { RelayPool } from '../fleet/agent-relay.ts';
 import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
 import { answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
@@ -12,7 +13,7 @@ import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
 import { eventLine, mergedEvents, parsedEvent } from './timeline-lines.ts';
-import { type TimelineQuery, timelineCommand } from './timeline-query.ts';
+import { type TimelineQuery, timelineCommand, timelinePath } from './timeline-query.ts';
 import { agentsFor, apiEvents } from './timeline-sources.ts';
 
 interface ClusterTimelineOptions {
@@ -34,6 +35,8 @@ const OVERLAP_MS = 20_000;
 interface QueriedFleet {
   readonly http: KubeHttp;
   readonly exec: PodExec;
+  /** Kept while events are followed. */
+  readonly relays: RelayPool;
   readonly fleet: Fleet;
   readonly agents: readonly AgentPod[];
 }
@@ -72,6 +75,8 @@ async function read(
   const access = usersAccess(options, env);
   const userAgent = `seinectl/${seineVersion}`;
   const http = new KubeHttp(access, userAgent);
+  const exec = new PodExec(access, userAgent);
+  const relays = new RelayPool(exec);
   try {
     const fleet = await findAgents(http, options.namespace, undefined, signal);
     const agents = await agentsFor(query, http, fleet, signal);
@@ -81,7 +86,7 @@ async function read(
         'INVALID_INPUT',
         `--follow: ${agents.length} agents; at most ${FOLLOWED_MAX} can be followed. Name a pod or a node`,
       );
-    const reading = { http, exec: new PodExec(access, userAgent), fleet, agents };
+    const reading = { http, exec, relays, fleet, agents };
     const printed = new Set<string>();
     let code = await readOnce(reading, query, options, { terminal, printed }, signal);
     while (query.follow) {
@@ -91,6 +96,7 @@ async function read(
     }
     return code;
   } finally {
+    relays.close();
     http.close();
   }
 }
@@ -105,13 +111,15 @@ interface Printing {
 const PRINTED_MAX = 50_000;
 
 async function readOnce(
-  { http, exec, fleet, agents }: QueriedFleet,
+  { http, exec, relays, fleet, agents }: QueriedFleet,
   query: TimelineQuery,
   { timeout, isJson }: ClusterTimelineOptions,
   { terminal, printed }: Printing,
   signal: AbortSignal,
 ): Promise<number> {
   const asked = {
+    request: { path: timelinePath({ ...query, follow: false }) },
+    relays,
     command: timelineCommand(query),
     understand: (text: string) => text,
     timeoutMs: timeout * 1_000,

@@ -1,19 +1,17 @@
 import type { FamilyTrace, NodeTrace } from '../../api/trace.ts';
-import { SeineError } from '../../base/errors/seine-error.ts';
-import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
+import { type Ip, parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
-import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
 import { services as serviceResource } from '../../kubernetes/resources/service.ts';
 import { printFlow } from '../../openflow/text/flow-text.ts';
+import { familyTrace } from '../../operations/trace/family-trace.ts';
 import type { HopNames } from '../../operations/trace/hop-text.ts';
-import { packetOf, tracedPacket } from '../../operations/trace/trace-packet.ts';
-import { type TraceNode, tracePaths } from '../../operations/trace/trace-paths.ts';
-import { type TraceNames, type TraceQuestion, traceQuestion } from '../../operations/trace/trace-question.ts';
+import type { TraceNode } from '../../operations/trace/trace-paths.ts';
+import { type TraceNames, traceQuestion } from '../../operations/trace/trace-question.ts';
 import type { Lease } from '../../pods/ipam/lease.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
 import type { NodeObject } from '../../policy/verify/reference/objects.ts';
@@ -62,36 +60,9 @@ export async function tracedOn(node: TraceableNode, query: URLSearchParams): Pro
       printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, { table: tableName }),
   };
   const traces: FamilyTrace[] = [];
-  for (const family of question.families) traces.push(await familyTrace(source, question, family, node));
+  for (const family of question.families)
+    traces.push(await familyTrace(source, question, family, { environment, leases: node.names.leases }));
   return { node: node.name, traces };
-}
-
-async function familyTrace(
-  source: TraceNode,
-  question: TraceQuestion,
-  family: Family,
-  { environment, names: { leases } }: TraceableNode,
-): Promise<FamilyTrace> {
-  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
-  const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
-  const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
-  const { paths, moreEndpoints } = await tracePaths(source, packet, question.isEstablished ? { established: opening } : {});
-  return {
-    family,
-    packet: tracedPacket(PacketState.of(packet)),
-    from: question.from.name,
-    to: question.to.name,
-    connection: question.isEstablished ? 'established' : 'new',
-    paths,
-    moreEndpoints,
-    milliseconds: 0,
-  };
-}
-
-function addressOf(addresses: readonly Ip[], family: Family): Ip {
-  const found = addresses.find((each) => each.family === family);
-  if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
-  return found;
 }
 
 /** Attachment of a pod as the journal of an agent would have it. */

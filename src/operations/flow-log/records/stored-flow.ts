@@ -12,11 +12,11 @@ const address = z.string().transform((text, context) => {
   context.addIssue({ code: 'custom', message: 'not an address' });
   return z.NEVER;
 });
-const port = z.int().min(0).max(65_535).optional();
-const name = z.string().max(1_024).optional();
+const port = z.int().min(0).max(65_535).exactOptional();
+const name = z.string().max(1_024).exactOptional();
 const end = z.object({ ip: address, port, kind: z.enum(endKinds), name });
-const decision = z.object({ verdict: z.enum(['allowed', 'denied']), by: z.array(z.string().max(1_024)).max(64) }).optional();
-const both = z.object({ out: z.number().min(0), in: z.number().min(0) }).optional();
+const decision = z.object({ verdict: z.enum(['allowed', 'denied']), by: z.array(z.string().max(1_024)).max(64) }).exactOptional();
+const both = z.object({ out: z.number().min(0), in: z.number().min(0) }).exactOptional();
 
 const line = z.object({
   t: z.number(),
@@ -26,14 +26,14 @@ const line = z.object({
   protocol: z.int().min(0).max(255),
   from: end,
   to: end,
-  service: z.object({ ip: address, port, name }).optional(),
+  service: z.object({ ip: address, port, name }).exactOptional(),
   egress: decision,
   ingress: decision,
-  reason: z.string().max(1_024).optional(),
+  reason: z.string().max(1_024).exactOptional(),
   packets: both,
   bytes: both,
-  started: z.number().optional(),
-  ended: z.number().optional(),
+  started: z.number().exactOptional(),
+  ended: z.number().exactOptional(),
 });
 
 /** Returns the line of a record, without its end. Pure. */
@@ -56,17 +56,6 @@ export function readStoredFlow(value: unknown): FlowRecord | undefined {
   const result = line.safeParse(value);
   if (!result.success) return undefined;
   const { t, from, to, started, ended, ...rest } = result.data;
-  return withoutAbsent({ timeMs: t, source: from, destination: to, startedMs: started, endedMs: ended, ...rest });
-}
-
-/** Optional members of the schema may be present and undefined; those of a record are absent. */
-function withoutAbsent(record: { readonly [K in keyof FlowRecord]: unknown } & { readonly timeMs: number }): FlowRecord {
-  const clean = (value: object): object => Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined));
-  const { source, destination, service } = record as unknown as FlowRecord;
-  return {
-    ...clean(record),
-    source: clean(source),
-    destination: clean(destination),
-    ...(service && { service: clean(service) }),
-  } as FlowRecord;
+  const times = { ...(started !== undefined && { startedMs: started }), ...(ended !== undefined && { endedMs: ended }) };
+  return { timeMs: t, source: from, destination: to, ...times, ...rest };
 }

@@ -1,0 +1,39 @@
+import type { FamilyTrace } from '../../api/trace.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Family, Ip } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
+import type { Lease } from '../../pods/ipam/lease.ts';
+import { packetOf, tracedPacket } from './trace-packet.ts';
+import { type TraceNode, tracePaths } from './trace-paths.ts';
+import type { TraceQuestion } from './trace-question.ts';
+
+/** Traces the packet of a question in one family. The time is left to the caller, which has a clock. */
+export async function familyTrace(
+  node: TraceNode,
+  question: TraceQuestion,
+  family: Family,
+  { environment, leases }: { readonly environment: NodeEnvironment; readonly leases: readonly Lease[] },
+): Promise<FamilyTrace> {
+  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
+  const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
+  const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
+  const { paths, moreEndpoints } = await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
+  return {
+    family,
+    packet: tracedPacket(PacketState.of(packet)),
+    from: question.from.name,
+    to: question.to.name,
+    connection: question.isEstablished ? 'established' : 'new',
+    paths,
+    moreEndpoints,
+    milliseconds: 0,
+  };
+}
+
+/** @throws SeineError `INVARIANT` if there is none: the question has only families of both ends */
+export function addressOf(addresses: readonly Ip[], family: Family): Ip {
+  const found = addresses.find((each) => each.family === family);
+  if (!found) throw new SeineError('INVARIANT', `no ${family} address`);
+  return found;
+}
