@@ -137,6 +137,25 @@ describe('the mesh of 5,000 nodes', () => {
   });
 });
 
+it.each(Array.from({ length: 20 }, (_, seed) => seed))(
+  'names a narrow link of three nodes within 30 seconds by each of the others, in both families, seed %i',
+  async (seed) => {
+    const observers = namesOf(2);
+    const cluster = new MeshCluster({ nodes: 3, seed, observers, families: ['ipv4', 'ipv6'] });
+    await cluster.pass(60);
+    cluster.faults.set('node-0002', 'narrow');
+    await cluster.pass(30);
+    const messages = observers.map((name) =>
+      cluster.agents
+        .get(name)
+        ?.problems()
+        .map(({ message }) => message),
+    );
+    const sentence = (family: string) => `answers over ${family}, but not to packets of 1450 bytes`;
+    expect(messages).toEqual(observers.map(() => [`node node-0002 ${sentence('ipv4')}, and ${sentence('ipv6')}`]));
+  },
+);
+
 it('names ten peers, then a count, and blames itself if most are slow', async () => {
   const cluster = new MeshCluster({ nodes: 17, seed: 3, observers: ['node-0000'], families: ['ipv4', 'ipv6'] });
   await cluster.pass(30);

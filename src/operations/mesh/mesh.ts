@@ -42,9 +42,9 @@ export interface MeshOptions {
 
 const SMALL_BYTES = 100;
 const SECOND_MS = 1_000;
-/** Every such echo is of full size, and at least one in this time (ms). */
-const FULL_EVERY = 60;
-const FULL_EVERY_MS = 20_000;
+/** Interval of echoes of full size on one path, and on all paths of this node together (ms): each path has its turn. */
+const FULL_EVERY_MS = 15_000;
+const FULL_OF_ALL_EVERY_MS = 5_000;
 /** Maximum number of echoes at once, and of paths to peers that are not fixed. */
 const AT_ONCE = 64;
 const OTHERS_MAX = 64;
@@ -72,6 +72,8 @@ interface MeshPathView {
 interface ObservedPath {
   readonly path: MeshPath;
   dueMs: number;
+  /** Time of the last echo of full size. */
+  fullMs: number;
   isAsked: boolean;
 }
 
@@ -83,15 +85,11 @@ export class Mesh {
   #chosenMs: number | undefined;
   #randomMs: number;
   #asking = 0;
-  #sinceFull = 0;
-  #fullMs: number;
   readonly counters = { sent: 0, lost: 0 };
 
   constructor(options: MeshOptions) {
     this.#options = options;
     this.#randomMs = options.now();
-    // Nodes that start together do not send full size at one time.
-    this.#fullMs = options.now() - options.random() * FULL_EVERY_MS;
   }
 
   get isEnabled(): boolean {
@@ -142,31 +140,44 @@ export class Mesh {
   #observe(peer: string, dueMs: () => number): void {
     for (const { family } of this.#options.ends(peer)) {
       const key = `${family} ${peer}`;
-      if (!this.#paths.has(key))
-        this.#paths.set(key, { path: new MeshPath(peer, family, this.#options.now()), dueMs: dueMs(), isAsked: false });
+      if (this.#paths.has(key)) continue;
+      const { now, random } = this.#options;
+      // Paths that begin together do not send full size at one time.
+      const fullMs = now() - random() * this.#fullEveryMs;
+      this.#paths.set(key, { path: new MeshPath(peer, family, now()), dueMs: dueMs(), fullMs, isAsked: false });
     }
   }
 
   /** Never rejects. */
   async #ask(observed: ObservedPath, signal: AbortSignal): Promise<void> {
-    const { ends: endsOf, now, intervalMs, random } = this.#options;
+    const { ends: endsOf } = this.#options;
     const { path } = observed;
     observed.isAsked = true;
     this.#asking++;
     try {
       const ends = endsOf(path.peer).find(({ family }) => family === path.family);
-      if (ends) await this.#askPath(path, ends, signal);
+      if (ends) await this.#askPath(observed, ends, signal);
     } catch {
       // The agent stops.
     } finally {
       this.#asking--;
       observed.isAsked = false;
-      observed.dueMs = now() + (path.isUrgent ? SECOND_MS : intervalMs * (0.9 + random() * 0.2));
+      observed.dueMs = this.#nextMs(observed);
     }
   }
 
-  async #askPath(path: MeshPath, ends: MeshEnds, signal: AbortSignal): Promise<void> {
-    const { echo, observe, mtu } = this.#options;
+  #nextMs({ path, fullMs }: ObservedPath): number {
+    const { now, intervalMs, random } = this.#options;
+    if (path.isUrgent) return now() + SECOND_MS;
+    const nextMs = now() + intervalMs * (0.9 + random() * 0.2);
+    // With few paths the turn of full size comes soon, and does not wait for the interval.
+    const isSoon = this.#fullEveryMs <= 2 * intervalMs;
+    return isSoon ? Math.min(nextMs, Math.max(fullMs + this.#fullEveryMs, now() + SECOND_MS)) : nextMs;
+  }
+
+  async #askPath(observed: ObservedPath, ends: MeshEnds, signal: AbortSignal): Promise<void> {
+    const { echo, observe, mtu, now } = this.#options;
+    const { path } = observed;
     const isWatched = path.losses >= 2 && ends.outside !== undefined;
     const [small, outside] = await Promise.all([
       this.#counted(() => echo(ends, SMALL_BYTES, signal)),
@@ -175,17 +186,15 @@ export class Mesh {
     if (outside) path.outside = outside.outcome === 'answered';
     if (small.outcome === 'answered') observe(small.rttMs / 1_000);
     this.#note(path, { size: 'small', ...small });
-    if (small.outcome !== 'answered' || !(path.needsFull || this.#isFullDue())) return;
+    const isFullDue = now() - observed.fullMs >= this.#fullEveryMs;
+    if (small.outcome !== 'answered' || !(path.needsFull || isFullDue)) return;
+    observed.fullMs = now();
     const full = await this.#counted(() => echo(ends, mtu(), signal));
     this.#note(path, { size: 'full', ...full });
   }
 
-  #isFullDue(): boolean {
-    const { now } = this.#options;
-    if (++this.#sinceFull < FULL_EVERY && now() - this.#fullMs < FULL_EVERY_MS) return false;
-    this.#sinceFull = 0;
-    this.#fullMs = now();
-    return true;
+  get #fullEveryMs(): number {
+    return Math.max(FULL_EVERY_MS, this.#paths.size * FULL_OF_ALL_EVERY_MS);
   }
 
   async #counted<T extends { readonly outcome: EchoOutcome }>(send: () => Promise<T>): Promise<T> {
