@@ -218,7 +218,12 @@ it('names the policy that denies, the Service, and both ends', async () => {
 it('prints lines, follows new connections, and applies filters', async () => {
   const node = lab.lab.pod('client-1').node;
   const { terminal, out } = recordingTerminal();
-  const options = { filters: [['verdict', 'allowed'] as const], last: 5, agentsNamespace: '', output: 'table' } as const;
+  const options = {
+    filters: [['verdict', 'allowed'] as const, ['to-pod', 'demo/web'] as const],
+    last: 5,
+    agentsNamespace: '',
+    output: 'table',
+  } as const;
   expect(await flowsHere(agentOf(node), options, terminal)).toBe(0);
   expect(out).toHaveLength(5);
   expect(out.join('\n')).toMatch(/opened {2}demo\/client-\d:\d+ -> demo\/web-\d:80 (TCP|UDP)/);

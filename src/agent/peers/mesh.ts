@@ -63,16 +63,14 @@ function sortedNames(peers: PeerSource, own: string): () => readonly string[] {
 
 async function echo(way: Parameters<MeshOptions['echo']>[0], bytes: number, signal: AbortSignal): ReturnType<MeshOptions['echo']> {
   const startedMs = performance.now();
-  let socket: EchoSocket;
+  let socket: EchoSocket | undefined;
   try {
     socket = EchoSocket.open(way);
-  } catch (thrown) {
-    if (SeineError.from(thrown, 'open an echo').code === 'INVARIANT') throw thrown;
-    return { outcome: 'noRoute', rttMs: 0 };
-  }
-  try {
     return { outcome: await socket.ask(bytes, PATIENCE_MS, signal), rttMs: performance.now() - startedMs };
+  } catch (thrown) {
+    if (signal.aborted || SeineError.from(thrown, 'send an echo').code === 'INVARIANT') throw thrown;
+    return { outcome: 'noRoute', rttMs: 0 };
   } finally {
-    socket.close();
+    socket?.close();
   }
 }

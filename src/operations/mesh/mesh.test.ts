@@ -169,3 +169,18 @@ it('names ten peers, then a count, and blames itself if most are slow', async ()
   expect(agent?.problems()).toHaveLength(11);
   expect(agent?.problems()[10]?.message).toContain('6 more nodes');
 });
+
+it('ends with the fault of this program that sending an echo threw', async () => {
+  const names = namesOf(2);
+  const [own = ''] = names;
+  const fault = new Error('a fault');
+  const ip = parseIp('10.0.0.1');
+  const mesh = new Mesh({
+    ...{ own, intervalMs: 10_000, peers: 1, names: () => names, mtu: () => 1_450, observe: () => undefined, random: () => 0 },
+    ends: () => [{ family: 'ipv4', from: ip, to: ip }],
+    echo: () => Promise.reject(fault),
+    events: { note: () => undefined },
+    now: () => performance.now(),
+  });
+  await expect(mesh.run(AbortSignal.timeout(10_000))).rejects.toBe(fault);
+});

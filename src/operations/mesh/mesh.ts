@@ -85,6 +85,7 @@ export class Mesh {
   #chosenMs: number | undefined;
   #randomMs: number;
   #asking = 0;
+  #failure: { readonly thrown: unknown } | undefined;
   readonly counters = { sent: 0, lost: 0 };
 
   constructor(options: MeshOptions) {
@@ -96,9 +97,10 @@ export class Mesh {
     return this.#options.intervalMs > 0 && this.#options.peers > 0;
   }
 
-  /** Observes until the signal is aborted. */
+  /** Observes until the signal is aborted. @throws what `echo` or `ends` threw, which only a fault of this program does */
   async run(signal: AbortSignal): Promise<void> {
     while (this.isEnabled && !signal.aborted) {
+      if (this.#failure) throw this.#failure.thrown;
       this.step(signal);
       await idle(TICK_MS, signal);
     }
@@ -157,8 +159,8 @@ export class Mesh {
     try {
       const ends = endsOf(path.peer).find(({ family }) => family === path.family);
       if (ends) await this.#askPath(observed, ends, signal);
-    } catch {
-      // The agent stops.
+    } catch (thrown) {
+      if (!signal.aborted) this.#failure ??= { thrown };
     } finally {
       this.#asking--;
       observed.isAsked = false;

@@ -32,6 +32,17 @@ describe('copies of opened connections', () => {
     expect([32_784, ofPorts.tunnel, ofPorts.gateway].map(rateOf)).toEqual([[200], [2_000], [2_000]]);
   });
 
+  it.each([
+    ['gateway', ofPorts.gateway, 'src'],
+    ['tunnel', ofPorts.tunnel, 'dst'],
+  ])('are not made of echoes that nodes send by the %s', (_, port, side) => {
+    const texts = compileOpened(port, exampleNode).flows.map(formatFlow);
+    const echoes = texts.filter((text) => /,icmp6?,/.test(text));
+    expect(echoes).toHaveLength(exampleNode.gateway.addresses.length);
+    for (const { text } of exampleNode.gateway.addresses) expect(echoes.join('\n')).toContain(`_${side}=${text} `);
+    expect(echoes.join('\n')).not.toContain('controller(');
+  });
+
   it('never decide about a packet: no step is a meter', () => {
     const steps = compileOpened(32_784, exampleNode).flows.flatMap((flow) => flow.steps);
     expect(steps.filter(({ do: what }) => what === 'meter')).toEqual([]);

@@ -12,6 +12,9 @@ const copied = { pod: { rate: 200, burst: 400 }, shared: { rate: 2_000, burst: 4
 /** Bytes of a packet that the agent needs: the headers, with extension headers of IPv6. */
 const HEADERS_BYTES = 128;
 
+/** Priority of the flows that copy nothing: a reader of the copies' counters leaves them out. */
+export const uncopiedPriority = priority.above;
+
 /** Owner of the flows for one port. */
 export function openedOwner(ofPort: number): Owner {
   return ownerOf('flowLog', String(ofPort));
@@ -39,7 +42,24 @@ export function compileOpened(ofPort: number, environment: NodeEnvironment): Wan
     flows: familiesOf(environment).flatMap((family) => {
       const { throughService, direct } = admitting(family);
       const unknown = { ctMarks: [...(direct.match.ctMarks ?? []), ctMark.source(0)] };
-      return [withCopy(throughService, priority.aboveHigh, {}), withCopy(direct, priority.aboveNormal, unknown)];
+      return [
+        withCopy(throughService, priority.aboveHigh, {}),
+        withCopy(direct, priority.aboveNormal, unknown),
+        ...echoesOfNodes(ofPort, environment, direct),
+      ];
     }),
   };
+}
+
+/** Flows without a copy for ICMP that a node itself sends: agents send echoes to each other all the time. */
+function echoesOfNodes(ofPort: number, { gateway }: NodeEnvironment, direct: Flow): Flow[] {
+  const side = ofPort === ofPorts.gateway ? 'ipSrc' : ofPort === ofPorts.tunnel ? 'ipDst' : undefined;
+  if (side === undefined) return [];
+  return gateway.addresses
+    .filter(({ family }) => family === direct.match.payload)
+    .map((address) => ({
+      ...direct,
+      priority: uncopiedPriority,
+      match: { ...direct.match, inPort: ofPort, protocol: address.family === 'ipv4' ? 'icmp' : 'icmp6', [side]: address },
+    }));
 }

@@ -14,7 +14,7 @@ interface FlowLogPortsOptions {
 export class FlowLogPorts {
   readonly #options: FlowLogPortsOptions;
   readonly #attached = new Map<Owner, number>();
-  /** Families for which the flows of a port were compiled. */
+  /** Families and addresses of the gateway for which the flows of a port were compiled. */
   readonly #wanted = new Map<number, string>();
   #isOn = false;
 
@@ -41,7 +41,7 @@ export class FlowLogPorts {
   update(): void {
     const { environment, nodeState } = this.#options;
     const now = environment();
-    const families = familiesOf(now).join();
+    const compiledFor = [...familiesOf(now), ...now.gateway.addresses.map(({ text }) => text)].join();
     const ports = new Set(this.#isOn ? [ofPorts.tunnel, ofPorts.gateway, ...this.#attached.values()] : []);
     for (const port of this.#wanted.keys()) {
       if (ports.has(port)) continue;
@@ -49,8 +49,8 @@ export class FlowLogPorts {
       nodeState.forget(openedOwner(port));
     }
     for (const port of ports) {
-      if (this.#wanted.get(port) === families) continue;
-      this.#wanted.set(port, families);
+      if (this.#wanted.get(port) === compiledFor) continue;
+      this.#wanted.set(port, compiledFor);
       nodeState.want(openedOwner(port), compileOpened(port, now));
     }
   }

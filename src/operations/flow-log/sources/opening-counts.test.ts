@@ -1,18 +1,19 @@
 import { expect, it } from 'vitest';
 import { openedMeters } from '../../../dataplane/pipeline/well-known.ts';
 import type { FlowStats } from '../../../openflow/flows/flow-stats.ts';
+import { uncopiedPriority } from './compile-opened.ts';
 import { OpeningCounts } from './opening-counts.ts';
 
 const signal = new AbortController().signal;
 
 /** Bridge with one port, whose flow and meter have these counters. */
 class FakeBridge {
-  flows: { readonly port: number; readonly packets: number; readonly ageMs: number }[] = [];
+  flows: { readonly port: number; readonly packets: number; readonly ageMs: number; readonly priority?: number }[] = [];
   metered = 0;
 
   dumpFlows(_filter: unknown, visit: (entry: FlowStats) => void): Promise<void> {
-    for (const { port, packets, ageMs } of this.flows)
-      visit({ priority: 1, match: Uint8Array.of(port), packets: BigInt(packets), durationNs: BigInt(ageMs) * 1_000_000n } as FlowStats);
+    for (const { port, packets, ageMs, priority = 1 } of this.flows)
+      visit({ priority, match: Uint8Array.of(port), packets: BigInt(packets), durationNs: BigInt(ageMs) * 1_000_000n } as FlowStats);
     return Promise.resolve();
   }
 
@@ -53,4 +54,14 @@ it('leaves out what an earlier agent’s flows have counted, and counts a recrea
   receive(2);
   expect(await counts.read(signal)).toEqual({ metered: 1, queue: 0 });
   expect(await counts.read(signal)).toEqual({ metered: 0, queue: 1 });
+});
+
+it('leaves out flows that copy nothing', async () => {
+  const { bridge, clock, counts } = counted();
+  bridge.flows = [{ port: 1, packets: 0, ageMs: 0, priority: uncopiedPriority }];
+  await counts.read(signal);
+  clock.nowMs += 1_000;
+  bridge.flows = [{ port: 1, packets: 10, ageMs: 1_000, priority: uncopiedPriority }];
+  await counts.read(signal);
+  expect(await counts.read(signal)).toEqual({ metered: 0, queue: 0 });
 });

@@ -2,6 +2,7 @@ import { features, generation } from '../../../dataplane/pipeline/cookie.ts';
 import { tables } from '../../../dataplane/pipeline/tables.ts';
 import { openedMeters } from '../../../dataplane/pipeline/well-known.ts';
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { uncopiedPriority } from './compile-opened.ts';
 
 type CountedBridge = Pick<OpenFlowConnection, 'dumpFlows' | 'dumpMeterStats'>;
 
@@ -70,6 +71,7 @@ export class OpeningCounts {
     await bridge.dumpFlows(
       { table: tables.commit.id, cookie: cookieOfFeature, cookieMask: featureMask },
       ({ priority, match, packets: counted, durationNs }) => {
+        if (priority === uncopiedPriority) return;
         const packets = Number(counted);
         const key = `${priority} ${Buffer.from(match).toString('latin1')}`;
         present.add(key);
