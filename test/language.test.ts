@@ -25,7 +25,6 @@ const excepted: readonly { readonly file: RegExp; readonly text: RegExp }[] = [
   { file: /^build\/kubernetes\/images\.mjs$/, text: /nobody:x:65534/ },
   // files that state the rule
   { file: /^test\/(?:language|retired-words|docs\/prose)/, text: /./ },
-  // JSON member up to 0.23, read and written until 0.26
 ];
 
 interface Comment {

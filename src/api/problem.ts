@@ -59,8 +59,6 @@ export interface Problem {
   readonly ageSeconds: number;
   /** Remedy, as one command if possible; absent if it is not known. */
   readonly remedy?: string;
-  /** @deprecated Kind up to 0.25, if it was another. */
-  readonly formerKind?: string;
 }
 
 /** Problem as found by a check; the agent adds the time. */

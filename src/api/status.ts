@@ -118,8 +118,6 @@ interface ClosedPod {
 
 /** Status of the agent. Agents up to 0.2.0 do not report its health. */
 export interface AgentStatus extends Partial<HealthReport> {
-  /** @deprecated Verdict up to 0.25, if it had another name. */
-  readonly formerVerdict?: string;
   readonly node: string;
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
   readonly pid: number;

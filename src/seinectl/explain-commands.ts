@@ -58,7 +58,7 @@ type PodFlags = ClusterFlags & PastFlags & { readonly json?: boolean };
 
 function serviceOnNodes(context: AgentsContext, name: string, flags: ClusterFlags & { readonly from?: string }): Promise<number> {
   const { from } = flags;
-  const isPod = from !== undefined && !['node', 'external', 'world'].includes(from);
+  const isPod = from !== undefined && !['node', 'external'].includes(from);
   return runWithAgents(context, flags, {
     ...(isPod ? { pods: [from.includes('/') ? from : `default/${from}`] } : { any: true }),
     output: 'table',
@@ -97,8 +97,7 @@ function pastPodOnNodes(context: AgentsContext, name: string, flags: PodFlags & 
 
 /** Explains the answers that clients of a Service get on a node. */
 async function explainService(agent: AgentClient, name: string, from: string | undefined, terminal: Terminal): Promise<number> {
-  // An agent up to 0.24 knows external clients as `world`, which later ones read until 0.26.
-  const query = { name: name.includes('/') ? name : `default/${name}`, ...(from && { from: from === 'external' ? 'world' : from }) };
+  const query = { name: name.includes('/') ? name : `default/${name}`, ...(from && { from }) };
   const answer = (await agent.json(`/v1/explain/service?${new URLSearchParams(query)}`)) as ServiceExplanation;
   for (const line of answer.lines) terminal.line(safeText(line));
   return exitCodes.ok;

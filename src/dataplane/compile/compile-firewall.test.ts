@@ -8,7 +8,7 @@ const dump = (environment: NodeEnvironment, noSnat = false, dataPath: 'system' |
   compileFirewall(environment, { dataPath, noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
 
 it('masquerades pods, and drops tunnel packets that come from pods', () => {
-  expect(dump(node).filter((rule) => !rule.startsWith('postrouting-world'))).toEqual([
+  expect(dump(node).filter((rule) => !rule.startsWith('postrouting-external'))).toEqual([
     'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 masquerade fully-random',
     'postrouting: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 masquerade fully-random',
     'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
@@ -84,7 +84,7 @@ it('matches GRE by its protocol', () => {
 });
 
 it('translates the source of packets that a kube-proxy masquerades on the way to a local pod to an address that is not the node’s', () => {
-  const rules = dump(node).filter((rule) => rule.startsWith('postrouting-world: '));
+  const rules = dump(node).filter((rule) => rule.startsWith('postrouting-external: '));
   expect(rules.map((rule) => rule.split(' snat ')[1])).toEqual([
     'ip to 169.254.0.251 fully-random',
     'ip6 to fc01::aabb:ccdd:eefd fully-random',

@@ -83,7 +83,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   const forged = `iifname "${gateway.name}" ${carried} drop`;
   return [
     {
-      name: 'postrouting-world',
+      name: 'postrouting-external',
       hook: `type nat hook postrouting priority ${BEFORE_KUBE_PROXY}; policy accept;`,
       rules: [...ownCidrs(environment).map((cidr) => externalRule(gateway.name, cidr)), ...asGateway(environment)],
     },

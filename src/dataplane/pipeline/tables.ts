@@ -34,7 +34,7 @@ export const tables = {
   serviceEntry: {
     id: 20,
     miss: 'sourceRanges',
-    doc: 'Client of a Service: pod, node or world. Peers have chosen an endpoint already.',
+    doc: 'Client of a Service: pod, node or external. Peers have chosen an endpoint already.',
   },
   openings: {
     id: 21,

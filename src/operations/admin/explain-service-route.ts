@@ -50,8 +50,7 @@ function clientsOf({ nodeName, addresses, ipam }: ClientPlaces, from: string | u
   const itself: ServiceClient = { client: 'node', name: `Node ${nodeName} itself`, addresses };
   const external: ServiceClient = { client: 'external', name: 'An external client', addresses: [] };
   if (from === 'node') return [itself];
-  // `world` is the value up to 0.24.
-  if (from === 'external' || from === 'world') return [external];
+  if (from === 'external') return [external];
   if (from === undefined) return [{ client: 'pod', name: 'A pod of this node', addresses: [] }, itself, external];
   const name = from.includes('/') ? from : `default/${from}`;
   const lease = ipam.leases().find((each) => each.state === 'allocated' && podName(each) === name);

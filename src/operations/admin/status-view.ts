@@ -1,4 +1,3 @@
-import { healthWithFormerNames } from '../../api/former-names.ts';
 import type { AgentStatus } from '../../api/status.ts';
 import { seineVersion } from '../../api/version.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -58,7 +57,7 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     startedAt: agent.startedAt.toISOString(),
     // A monotonic clock: the wall clock may jump.
     uptimeSeconds: Math.round(performance.now() / 1_000),
-    ...healthWithFormerNames(health.report()),
+    ...health.report(),
     bridge: { name: config.ovsBridge, dataPath: config.ovsDatapathType },
     ...(agent.dataPath.capabilities ? { dataPath: agent.dataPath.capabilities } : {}),
     network: node ? networkOf(config, node.environment) : null,

@@ -13,7 +13,6 @@ const status = {
 it.each([
   ['no problems', 'no problems'],
   ['not all checked', 'not all checked'],
-  ['not all looked at', 'not all checked'],
   ['a verdict of a later release', 'unknown'],
   [undefined, 'unknown'],
 ])('reads the verdict %s of an agent as %s', (verdict, expected) => {

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { formerVerdict } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { NodeAnswer } from '../fleet/answers.ts';
 
@@ -57,10 +56,7 @@ const checksSchema = many(z.object({ name: z.string(), state: z.string(), ageSec
 const answerSchema = z.object({
   versions: z.object({ seine: z.string(), node: word, ovs: word }),
   readiness: z.object({ state: z.string(), reason: z.string().optional().catch(undefined) }),
-  verdict: z
-    .enum(['no problems', 'problems', 'not all checked', 'unknown', formerVerdict])
-    .transform((verdict) => (verdict === formerVerdict ? 'not all checked' : verdict))
-    .catch('unknown'),
+  verdict: z.enum(['no problems', 'problems', 'not all checked', 'unknown']).catch('unknown'),
   problems: many(z.object({ kind: z.string(), about: word, message: word, remedy: z.string().optional().catch(undefined) })),
   healthChecks: checksSchema.optional(),
   bridge: z.object({ dataPath: word }).catch({ dataPath: 'unknown' }),
