@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cidrContains, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { followTrace, type NodeQuestion } from '../../src/operations/path/whole-trace.ts';
 import { isPoliced, keyOf } from '../../src/policy/reach/objects.ts';
 import { type ForwardedObjects, meaningOf } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
-import { followTrace, type NodeQuestion } from '../../src/seinectl/trace/whole-trace.ts';
 import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
 import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
 import { batches, timeoutOf } from '../support/batches.ts';

@@ -1,11 +1,11 @@
 import { nodePaths } from '../../lab/plan/names.ts';
 import type { NodeAttempts, NodeProbes, NodeTrace, SeenProbe } from '../../src/api/trace.ts';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../src/operations/path/whole-trace.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { type ProbeAgents, withConnections, withProbes } from '../../src/seinectl/trace/probe-path.ts';
 import { traceLines } from '../../src/seinectl/trace/trace-lines.ts';
 import { exitCodeOf } from '../../src/seinectl/trace/trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../src/seinectl/trace/whole-trace.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
 /** Result of `seinectl trace` over the agents of a lab. */

@@ -1,4 +1,4 @@
-import { type CaseReport, type FileReport, failureLines } from './case-report.ts';
+import { type CaseReport, type FileReport, failureLines } from '../../policy/cases/case-report.ts';
 
 /** Returns the reports as JUnit XML: a suite for each file, as CI systems read it. */
 export function junit(reports: readonly FileReport[]): string {

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { seineVersion } from '../../api/version.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
@@ -11,6 +10,7 @@ import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resource
 import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
+import { documentsOf } from '../../policy/reach/manifest-documents.ts';
 import { type ReachObjects, services } from '../../policy/reach/objects.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
@@ -26,8 +26,6 @@ export interface ObjectSource {
 const FILE_BYTES_MAX = 64 * 1024 * 1024;
 const FILES_MAX = 10_000;
 const DEPTH_MAX = 20;
-/** Aliases that one YAML document may expand: more is a document that grows without bound. */
-const ALIASES_MAX = 1_000;
 /** Time to list all objects of a cluster of 150,000 pods (ms). */
 const CLUSTER_TIMEOUT_MS = 300_000;
 
@@ -66,29 +64,6 @@ export function textOf(file: string): string {
   const { size } = read(file, () => statSync(file));
   if (size > FILE_BYTES_MAX) throw new SeineError('INVALID_INPUT', `${file} has ${size} bytes, more than ${FILE_BYTES_MAX}`);
   return read(file, () => readFileSync(file, 'utf8'));
-}
-
-/** @throws SeineError `INVALID_INPUT` for text that is not YAML, with the line */
-export function documentsOf(place: string, text: string): readonly ManifestDocument[] {
-  const json = jsonIn(text);
-  if (json !== undefined) return [{ place, object: json }];
-  const documents = [...parseAllDocuments(text, { uniqueKeys: true })];
-  return documents.map((document, index) => {
-    const where = documents.length > 1 ? `${place} document ${index + 1}` : place;
-    const [error] = document.errors;
-    if (error) throw new SeineError('INVALID_INPUT', `${where}: ${error.message.split('\n', 1)[0]}`);
-    return { place: where, object: read(where, () => document.toJS({ maxAliasCount: ALIASES_MAX }) as unknown) };
-  });
-}
-
-/** Value of a text that is JSON, which is read a hundred times faster than YAML. */
-function jsonIn(text: string): unknown {
-  if (!text.trimStart().startsWith('{')) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // a flow mapping of YAML, or an error, which the parser of YAML reports with its line
-  }
 }
 
 function read<T>(place: string, work: () => T): T {

@@ -1,16 +1,14 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { CaseRunner } from '../../policy/reach/cases.ts';
+import { type CaseReport, type FileReport, failureLines } from '../../policy/cases/case-report.ts';
+import { runTestCases } from '../../policy/cases/test-cases.ts';
 import { partyName } from '../../policy/reach/party.ts';
 import { decidersOf } from '../../policy/reach/ranges.ts';
-import { Reach } from '../../policy/reach/reach.ts';
-import { rulesOfPolicies } from '../../policy/reach/rules.ts';
 import { portsText } from '../../policy/reach/table.ts';
 import { safeLine } from '../escape.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
-import { type CaseReport, type FileReport, failureLines } from './case-report.ts';
 import { junit } from './junit.ts';
 import { reachExitCodes } from './reach-exit-codes.ts';
 import { reportDisagreements } from './reports.ts';
@@ -61,17 +59,9 @@ export async function testPolicies(
 
 async function runFile(file: TestFile, options: TestOptions, env: ProcessVariables): Promise<FileReport> {
   const objects = await readObjects(sourceFor(file, options), env);
-  const runner = new CaseRunner(new Reach(objects));
-  const cases = file.cases.map((each): CaseReport => {
-    const startMs = performance.now();
-    const result = runner.run(each.test);
-    return { ...each, file: file.path, result, milliseconds: performance.now() - startMs };
-  });
-  const rules = rulesOfPolicies(objects);
-  const unusedRules = rules.filter((rule) => !runner.decided.has(rule));
-  const coverage = rules.length === 0 ? 100 : Math.floor((100 * (rules.length - unusedRules.length)) / rules.length);
+  const { results, ...tested } = runTestCases(file, objects, () => performance.now());
   const least = file.leastCoverage === undefined ? {} : { leastCoverage: file.leastCoverage };
-  return { path: file.path, cases, rules: rules.length, unusedRules, coverage, ...least };
+  return { path: file.path, cases: results.map((each): CaseReport => ({ ...each, file: file.path })), ...tested, ...least };
 }
 
 /** The command line goes before the file: the same cases can be run with the objects of a cluster. */

@@ -1,9 +1,10 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type CaseResult, CaseRunner } from '../../policy/reach/cases.ts';
+import { documentsOf } from '../../policy/reach/manifest-documents.ts';
 import type { ReachObjects } from '../../policy/reach/objects.ts';
 import { Reach } from '../../policy/reach/reach.ts';
 import { withTraffic } from '../../policy/reach/traffic.ts';
-import { documentsOf, textOf } from './sources.ts';
+import { textOf } from './sources.ts';
 
 /** Connection of a list of traffic, with its verdict. */
 interface TrafficReport {

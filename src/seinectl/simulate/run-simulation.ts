@@ -1,7 +1,8 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
+import type { NodeQuestion } from '../../operations/path/whole-trace.ts';
 import { fromManifests } from '../../policy/reach/from-manifests.ts';
+import { traceOverCluster } from '../../simulate/cluster/cluster-trace.ts';
 import { SimulatedCluster } from '../../simulate/cluster/simulated-cluster.ts';
-import { traceInCluster } from '../../simulate/cluster/simulated-trace.ts';
 import { reachObjectsOf } from '../../simulate/objects/cluster-objects.ts';
 import { itemsOf } from '../../simulate/what-if/proposal.ts';
 import { whatIf } from '../../simulate/what-if/what-if.ts';
@@ -10,9 +11,7 @@ import { type ReachOptions, showReachOf } from '../reach/show-commands.ts';
 import { type ObjectSource, readManifests } from '../reach/sources.ts';
 import { type TestOptions, testPolicies } from '../reach/test-command.ts';
 import type { Terminal } from '../terminal.ts';
-import { meaningFor } from '../trace/path-meaning.ts';
 import { report } from '../trace/trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer } from '../trace/whole-trace.ts';
 import { noEvidence } from '../what-if/used-rules.ts';
 import { reportWhatIf } from '../what-if/what-if-report.ts';
 
@@ -59,26 +58,8 @@ export async function simulatedTrace(
     ...(sourcePort !== undefined && { 'source-port': sourcePort }),
     ...(established && { established: 'true' }),
   };
-  const first = await traceInCluster(cluster, cluster.firstNode(from, to), new URLSearchParams({ ...question }));
-  const traces = await followTrace(first, (node, asked) => askSimulated(cluster, node, asked));
-  const meanings = traces.map((trace) =>
-    trace.paths.map((path) => {
-      const endpoints = path.endpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''));
-      const received = path.segments.map(({ bridge }) => bridge.packet.destination);
-      return meaningFor(cluster.objectsAt([trace.packet.source, trace.packet.destination, ...endpoints, ...received]), trace, path);
-    }),
-  );
+  const { traces, meanings } = await traceOverCluster(cluster, question);
   return report(traces, meanings, output, terminal);
-}
-
-async function askSimulated(cluster: SimulatedCluster, node: string, question: NodeQuestion): Promise<TraceAnswer> {
-  try {
-    return { answer: await traceInCluster(cluster, node, new URLSearchParams({ ...question })) };
-  } catch (thrown) {
-    const error = SeineError.from(thrown, 'simulate');
-    if (error.code !== 'INVALID_INPUT') throw error;
-    return { failure: error.rawMessage };
-  }
 }
 
 /** `seinectl simulate matrix`. @returns the exit code */

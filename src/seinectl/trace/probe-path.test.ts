@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ProbeEnd, SentProbe } from '../../api/trace.ts';
+import type { TraceVerdict, WholeTrace } from '../../operations/path/whole-trace.ts';
 import { type ProbeAgents, probeLines, withProbes } from './probe-path.ts';
 import { exitCodeOf, traceExitCodes } from './trace-report.ts';
-import type { TraceVerdict, WholeTrace } from './whole-trace.ts';
 
 const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 20_007, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
 const end = (what: ProbeEnd['what'], to: string, more: Partial<ProbeEnd> = {}): ProbeEnd => ({

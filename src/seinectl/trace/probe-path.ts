@@ -1,5 +1,5 @@
 import type { NodeAttempts, NodeProbes, PodAttempt, ProbeEnd, SeenProbe, SentProbe } from '../../api/trace.ts';
-import type { NodeQuestion, ProbeResult, WholePath, WholeTrace } from './whole-trace.ts';
+import type { NodeQuestion, ProbeResult, WholePath, WholeTrace } from '../../operations/path/whole-trace.ts';
 
 /** Reaches the agents that send and see probes. */
 export interface ProbeAgents {

@@ -1,9 +1,9 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
 import { podsIn, RecordedNode } from '../../simulate/cluster/recorded-node.ts';
 import { fileSource, type RecordedSource } from '../recorded/recorded-source.ts';
 import type { Terminal } from '../terminal.ts';
 import { report, type TraceFlags } from './trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from './whole-trace.ts';
 
 /** Node at the time of the trace. */
 interface PastNode {

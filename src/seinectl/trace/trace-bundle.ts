@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { readInputs } from '../../operations/compiler-inputs/inputs-document.ts';
+import { meaningFor } from '../../operations/path/path-meaning.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer } from '../../operations/path/whole-trace.ts';
 import { inputsName, ownersName, policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { heldName } from '../../operations/support-bundle/openflow-files.ts';
@@ -8,9 +10,7 @@ import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/
 import { BundledNode } from '../../simulate/cluster/bundled-node.ts';
 import { objectsOfEvidence } from '../reach/sources.ts';
 import type { Terminal } from '../terminal.ts';
-import { meaningFor } from './path-meaning.ts';
 import { report, type TraceFlags } from './trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
 const ownersSchema = z.object({ items: z.array(z.object({ owner: z.string() })) });
 

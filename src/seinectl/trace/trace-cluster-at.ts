@@ -3,6 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import type { NodeQuestion } from '../../operations/path/whole-trace.ts';
 import { safeText } from '../escape.ts';
 import { isWithoutRelay, RelayPool } from '../fleet/agent-relay.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
@@ -13,7 +14,6 @@ import { agentSource, type RecordedSource } from '../recorded/recorded-source.ts
 import type { Terminal } from '../terminal.ts';
 import { traceAt } from './trace-at.ts';
 import { type TraceFlags, traceExitCodes } from './trace-report.ts';
-import type { NodeQuestion } from './whole-trace.ts';
 
 /** Time limit for the objects of the API server (ms). */
 const OBJECTS_TIMEOUT_MS = 60_000;

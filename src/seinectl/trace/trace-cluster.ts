@@ -4,6 +4,8 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { meaningFor } from '../../operations/path/path-meaning.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer } from '../../operations/path/whole-trace.ts';
 import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
@@ -12,10 +14,8 @@ import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents, type RelayRequest } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { meaningFor } from './path-meaning.ts';
 import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
 /** Time limit of one agent (ms). */
 const AGENT_TIMEOUT_MS = 30_000;

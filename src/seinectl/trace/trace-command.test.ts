@@ -6,10 +6,10 @@ import { Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { FamilyTrace, NodeTrace, TraceOutcome, TracePath } from '../../api/trace.ts';
+import { followTrace, type NodeQuestion } from '../../operations/path/whole-trace.ts';
 import { run } from '../program.ts';
 import { traceLines } from './trace-lines.ts';
 import { exitCodeOf } from './trace-report.ts';
-import { followTrace, type NodeQuestion } from './whole-trace.ts';
 
 const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 80, ttl: 64 };
 const delivered: TraceOutcome = { what: 'pod', to: 'pod shop/db-0', packet };

@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { NodeAttempts, NodeProbes, NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer } from '../../operations/path/whole-trace.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { outputOption, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { timeOption } from '../time-option.ts';
 import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
 import { exitCodeOf, report, type TraceFlags, traceExitCodes, unlessPassing } from './trace-report.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer } from './whole-trace.ts';
 
 interface TraceContext {
   readonly agent: () => AgentClient;

@@ -1,27 +1,18 @@
-import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
-import type { Room } from '../table.ts';
-import { differsFromPacket, probeLines } from './probe-path.ts';
+import type { TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import { outcomeLines, policyLines } from '../../operations/path/outcome-lines.ts';
 import {
-  decidedEnds,
   differsInResult,
   type PathMeaning,
   type TraceTime,
   type TraceVerdict,
   type WholePath,
   type WholeTrace,
-} from './whole-trace.ts';
+} from '../../operations/path/whole-trace.ts';
+import type { Room } from '../table.ts';
+import { differsFromPacket, probeLines } from './probe-path.ts';
 
 const verdictWords = { allowed: 'ALLOWED', denied: 'DENIED', unknown: 'UNKNOWN' } as const satisfies Record<TraceVerdict, string>;
 const tones = { allowed: 'good', denied: 'bad', unknown: 'warning' } as const;
-const answers: Readonly<Record<string, string>> = {
-  noEndpoint: 'The agent refuses the connection: the Service has no endpoint for this client',
-  unservedPort: 'The agent refuses the connection: no Service has this address and port',
-  refused: 'The agent refuses the connection, because policy denies it',
-  halfOpen: 'The agent decides about the half-open connection',
-  timeExceeded: 'The agent reports to the sender that the TTL ended',
-  untranslated: 'The agent repeats the packet: no free source port was found',
-};
-
 /** Lines of a trace, not escaped yet. @param isWide true to print tables without an effect, and flows */
 export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | undefined)[], isWide: boolean, { paint }: Room): string[] {
   const paths = trace.paths.flatMap((path, at) => {
@@ -65,47 +56,6 @@ function segmentLines({ node, hops }: WholePath['segments'][number], isWide: boo
     const left = at === 0 ? node : ' '.repeat(nodeWidth);
     const line = `  ${left}  ${table.padEnd(width)}  ${text || (flow === null ? 'no flow matches' : 'passes')}`.trimEnd();
     return isWide && flow !== null ? [line, `  ${' '.repeat(nodeWidth)}    ${flow}${owner === null ? '' : `  (${owner})`}`] : [line];
-  });
-}
-
-export function outcomeLines({ what, to, drop, onward }: TraceOutcome, node: string): string[] {
-  switch (what) {
-    case 'pod':
-      return [`  Delivered to ${to} on ${node}.`];
-    case 'node':
-      if (onward) return [`  ${onwardText(onward, node)}`];
-      return [`  Given to the kernel of ${node}, which routes it on: its firewall and routes are not part of this trace.`];
-    case 'tunnel':
-      return [];
-    case 'unreadable':
-      return [`  A flow on ${node} cannot be read: ${to}.`];
-    case 'answered':
-      return [`  ${answers[to] ?? `Given to the agent (${to})`} (${drop?.name ?? to}, table ${drop?.table}) on ${node}.`];
-    case 'dropped':
-      return drop ? dropLines(drop, node) : [`  Dropped on ${node}.`];
-  }
-}
-
-function onwardText({ node: to, mode, device }: TraceOnward, node: string): string {
-  if (mode === 'blocked')
-    return `The kernel of ${node} drops it: there is no encrypted way to ${to} yet, and wireGuard.unencryptedPeers is drop.`;
-  if (mode === 'wireguard') return `The kernel of ${node} sends it by ${device}, encrypted, to ${to}.`;
-  return `The kernel of ${node} sends it ${device === undefined ? 'by its own routes' : `by ${device}`}, without a tunnel, to ${to}.`;
-}
-
-function dropLines({ table, name, message, cause, remedy, packets }: NonNullable<TraceOutcome['drop']>, node: string): string[] {
-  return [
-    `  Dropped in ${table} on ${node} (${name})${packets === null ? '' : `; ${packets} such packets so far`}: ${message}.`,
-    `    Usual cause: ${cause}.`,
-    `    What to do: ${remedy}.`,
-  ];
-}
-
-export function policyLines({ policy }: WholePath['segments'][number]): string[] {
-  return decidedEnds(policy).map(({ direction, pod, verdict, by, why, change }) => {
-    const names = by.join(', ');
-    if (verdict === 'allow') return `  Policy: ${direction} of ${pod} is allowed by ${names}.`;
-    return `  Policy: ${direction} of ${pod} is denied: ${why}${names === '' ? '' : `; isolated by ${names}`}. To allow it: ${change}.`;
   });
 }
 

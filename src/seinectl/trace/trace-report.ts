@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
+import { differsInResult, type PathMeaning, type WholeTrace } from '../../operations/path/whole-trace.ts';
 import { safeText } from '../escape.ts';
 import { type OutputForm, print } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { differsFromPacket } from './probe-path.ts';
 import { traceLines } from './trace-lines.ts';
-import { differsInResult, type PathMeaning, type WholeTrace } from './whole-trace.ts';
 
 export interface TraceFlags {
   readonly family?: 'ipv4' | 'ipv6';

@@ -1,12 +1,11 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import type { TracedFamily, TracedNode, TracedWay, TraceView } from '../../ui/answers/trace-view.ts';
+import { shownTrace, type TraceWithMeaning } from '../../simulate/views/shown-trace.ts';
+import type { TraceView } from '../../ui/answers/trace-view.ts';
 import { plain } from '../paint.ts';
 import type { Terminal } from '../terminal.ts';
 import { traceCluster } from '../trace/trace-cluster.ts';
-import { outcomeLines, policyLines } from '../trace/trace-lines.ts';
 import { traceExitCodes } from '../trace/trace-report.ts';
-import type { PathMeaning, WholePath, WholeTrace } from '../trace/whole-trace.ts';
 import type { ShownCluster } from './cluster-connection.ts';
 
 const NAME_CHARACTERS_MAX = 300;
@@ -19,8 +18,6 @@ const questionSchema = z.object({
   family: z.enum(['ipv4', 'ipv6']).optional(),
   established: z.literal('true').optional(),
 });
-
-type PrintedTrace = WholeTrace & { readonly meanings: readonly (PathMeaning | undefined)[] };
 
 /** Runs `seinectl trace`. @throws SeineError `INVALID_INPUT` for the question, `REFUSED` for a right, `UNAVAILABLE` */
 export async function traceAnswer(query: URLSearchParams, cluster: ShownCluster): Promise<TraceView> {
@@ -38,42 +35,11 @@ export async function traceAnswer(query: URLSearchParams, cluster: ShownCluster)
   const flags = { ...(kubeconfig && { kubeconfig }), ...(context && { context }), namespace: agentNamespace, output: 'json' } as const;
   const exitCode = await traceCluster(question, flags, recorder, env);
   if (out.length === 0) throw failureOf(exitCode, err.join(' ').replace(/^seinectl: /, ''));
-  const { traces } = JSON.parse(out.join('\n')) as { readonly traces: readonly PrintedTrace[] };
-  return { exitCode, traces: traces.map(familyOf) };
+  const { traces } = JSON.parse(out.join('\n')) as { readonly traces: readonly TraceWithMeaning[] };
+  return { exitCode, traces: traces.map(({ meanings, ...trace }) => shownTrace(trace, meanings)) };
 }
 
 function failureOf(exitCode: number, message: string): SeineError {
   if (exitCode === traceExitCodes.usage) return new SeineError('INVALID_INPUT', message);
   return new SeineError(/\b40[13]\b/.test(message) ? 'REFUSED' : 'UNAVAILABLE', message);
-}
-
-function familyOf({ paths, meanings, family, from, to, packet, connection, moreEndpoints, node }: PrintedTrace): TracedFamily {
-  return { family, from, to, packet, connection, moreEndpoints, node, paths: paths.map((path, at) => wayOf(path, meanings[at])) };
-}
-
-function wayOf(path: WholePath, meaning: PathMeaning | undefined): TracedWay {
-  const { verdict, endpoints, segments, missing, desired, bridge } = path;
-  return {
-    verdict,
-    endpoints,
-    stages: segments.map(stageOf),
-    verdicts: [
-      { of: 'meaning', verdict: meaning?.verdict ?? null, why: meaning?.why ?? 'not compared' },
-      { of: 'desired', verdict: desired, why: 'flows that the agents require' },
-      { of: 'bridge', verdict: bridge, why: 'flows that are installed' },
-    ],
-    ...(missing && { missing }),
-  };
-}
-
-function stageOf(segment: WholePath['segments'][number]): TracedNode {
-  const { node, hops, bridge, difference } = segment;
-  const result = bridge.drop ? [] : outcomeLines(bridge, node);
-  return {
-    node,
-    hops,
-    result: [...result, ...policyLines(segment)].map((line) => line.trim()),
-    ...(bridge.drop && { drop: bridge.drop }),
-    ...(difference && { difference }),
-  };
 }

@@ -1,8 +1,8 @@
-import type { CaseResult } from '../../policy/reach/cases.ts';
-import { partyName } from '../../policy/reach/party.ts';
-import { decidersOf } from '../../policy/reach/ranges.ts';
-import { portsText } from '../../policy/reach/table.ts';
-import type { NumberedCase } from './test-file.ts';
+import type { CaseResult } from '../reach/cases.ts';
+import { partyName } from '../reach/party.ts';
+import { decidersOf } from '../reach/ranges.ts';
+import { portsText } from '../reach/table.ts';
+import type { NumberedCase } from './test-cases.ts';
 
 /** Case with its result. */
 export interface CaseReport extends NumberedCase {
