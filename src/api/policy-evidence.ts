@@ -22,6 +22,8 @@ export interface EvidenceNode {
   readonly mode: 'enforce' | 'audit' | 'off';
   /** Addresses from which this node itself sends, and at which it is reached. Canonical text. */
   readonly ownAddresses: readonly string[];
+  /** Setting `policy.denied` in force on the node; absent from agents before 0.28.0: not known. */
+  readonly denied?: 'drop' | 'reject';
   /** Setting `policy.unknownPeers`; absent from agents before 0.25.0: `closed`. */
   readonly unknownPeers?: 'closed' | 'open';
   /** Rules, `namespace/name spec.ingress[2]`, whose networks are denied because numbers are short: a problem that the node reports. */

@@ -44,9 +44,10 @@ function proofOf(
   flows: readonly HeldFlow[],
   mode: 'enforce' | 'audit' = 'enforce',
   local = pods,
+  denied: 'drop' | 'reject' = 'drop',
 ): ProofResult & { problems: readonly string[] } {
   const bytes = new PolicyBytes(flows);
-  return { ...proofWith(objects, bytes, local, mode), problems: bytes.problems };
+  return { ...proofWith(objects, bytes, local, mode, denied), problems: bytes.problems };
 }
 
 function proofWith(
@@ -54,8 +55,9 @@ function proofWith(
   bytes: Pick<PolicyBytes, 'decide' | 'likenessOf'>,
   local: readonly BridgedPod[],
   mode: 'enforce' | 'audit' = 'enforce',
+  denied: 'drop' | 'reject' = 'drop',
 ): ProofResult {
-  const steps = prove({ objects, nodeName: provenNode, pods: local, bytes, mode });
+  const steps = prove({ objects, nodeName: provenNode, pods: local, bytes, mode, denied });
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
@@ -127,6 +129,31 @@ it('networks of cluster rules that the node leaves out may be denied, and are no
       ).differencesTotal,
   );
   expect(Math.max(...open)).toBeGreaterThan(0);
+});
+
+it.each(['drop', 'reject'] as const)('answers to denied clients are those that node, namespace and policy state: node %s', (denied) => {
+  const lock = {
+    ingress: [{ action: 'Deny' as const, from: [{ namespaces: {} }], protocols: [{ tcp: { destinationPort: { number: 22 } } }] }],
+  };
+  const stating = clusterPolicyObject('lock', lock);
+  const clusterNetworkPolicies = [
+    { ...stating, metadata: { ...stating.metadata, annotations: { 'seine.dev/denied': denied === 'drop' ? 'reject' : 'drop' } } },
+  ];
+  const networkPolicies = [policyObject('shop/closed', { podSelector: {} }), policyObject('ops/closed', { podSelector: {} })];
+  const annotated = (name: string) => ({ metadata: { name, labels: {}, annotations: { 'seine.dev/denied': 'reject' } } });
+  const namespaces = exampleCluster.namespaces.map((each) => (each.metadata.name === 'ops' ? annotated('ops') : each));
+  const objects = { ...exampleCluster, namespaces, networkPolicies, clusterNetworkPolicies };
+  const flows = flowsOf(objects, { ...exampleNode, denied });
+  expect(proofOf(objects, flows, 'enforce', pods, denied).differences.slice(0, 2)).toEqual([]);
+  // The node answers as the other setting requires: each cell for which nothing is stated differs, and no verdict does.
+  const other = denied === 'drop' ? 'reject' : 'drop';
+  const { differences, differencesTotal } = proofOf(objects, flows, 'enforce', pods, other);
+  expect(differencesTotal).toBeGreaterThan(10);
+  const [bridge, policies] = denied === 'drop' ? ['deny', 'reject'] : ['reject', 'deny'];
+  for (const each of differences) expect(each).toMatchObject({ bridge, policies, by: ['shop/closed'] });
+  // Answers that the node's objects do not state any more.
+  const plain = { ...objects, namespaces: exampleCluster.namespaces };
+  expect(proofOf(plain, flows, 'enforce', pods, denied).differences.length > 0).toBe(denied === 'drop');
 });
 
 it('a missing flow is detected wherever it was needed', () => {
@@ -242,13 +269,13 @@ it.each([
     let cells = 0;
     for await (const batch of batches(`bytes and reference of ${name}`, { seed, runs }))
       fc.assert(
-        fc.property(histories, ({ objects: begin, changes }) => {
+        fc.property(histories, fc.constantFrom('drop', 'reject'), ({ objects: begin, changes }, denied) => {
           const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
           const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
           const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
           fc.pre(own !== undefined);
           const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
-          const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
+          const result = proofOf(objects, flowsOf(objects, { ...environmentOf(own), denied }, local), 'enforce', local, denied);
           expect(
             result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
           ).toEqual([]);

@@ -52,8 +52,16 @@ const node = z.object({
     .transform((value) => value ?? { addresses: [] }),
 });
 
-const namespace = z.object({ metadata: z.object({ name: z.string(), labels: asIs }) });
-const clusterNetworkPolicy = z.object({ metadata: z.object({ name: z.string(), creationTimestamp: text }), spec: z.unknown() });
+/** The only annotation that policies read. */
+const annotations = z
+  .object({ 'seine.dev/denied': text })
+  .nullish()
+  .transform((value) => value ?? undefined);
+const namespace = z.object({ metadata: z.object({ name: z.string(), labels: asIs, annotations }) });
+const clusterNetworkPolicy = z.object({
+  metadata: z.object({ name: z.string(), creationTimestamp: text, annotations }),
+  spec: z.unknown(),
+});
 const networkPolicy = z.object({ metadata: z.object({ namespace: z.string(), name: z.string() }), spec: z.unknown() });
 
 function evidenceOf<S extends z.ZodType>(kind: string, path: string, schema: S): Omit<Resource<z.output<S>>, 'revision'> {

@@ -17,7 +17,7 @@ import { readFullShares } from '../diagnose/entries/sctp-associations.ts';
 import { type ApiAnswer, linesAnswer } from './answer.ts';
 
 interface ProvenNode {
-  readonly environment: Pick<NodeEnvironment, 'gateway' | 'transport' | 'localAddresses' | 'policyMode'>;
+  readonly environment: Pick<NodeEnvironment, 'gateway' | 'transport' | 'localAddresses' | 'policyMode' | 'denied'>;
   readonly ipam: Pick<Ipam, 'leases'>;
   readonly policy: Pick<PolicyController, 'inputs' | 'pods' | 'peerShortages' | 'unknownPeers'>;
 }
@@ -104,7 +104,7 @@ function base64(bytes: Uint8Array): string {
 }
 
 function nodeLine(name: string, { environment, ipam, policy }: ProvenNode): EvidenceNode {
-  const { gateway, transport, localAddresses = [], policyMode: mode = 'enforce' } = environment;
+  const { gateway, transport, localAddresses = [], policyMode: mode = 'enforce', denied = 'drop' } = environment;
   const ownAddresses = [...new Set([...gateway.addresses, ...transport, ...localAddresses].map(({ text }) => text))];
   const ofPorts = new Map<string, number>();
   for (const { intent } of policy.inputs()) for (const { text } of intent.addresses) ofPorts.set(text, intent.ofPort);
@@ -118,7 +118,7 @@ function nodeLine(name: string, { environment, ipam, policy }: ProvenNode): Evid
       return { name: pod, addresses, ...(ofPort === undefined ? {} : { ofPort }), ...holdsOf(mode, standings.get(pod)) };
     });
   const leftOutRules = policy.peerShortages.flatMap(({ rules }) => rules);
-  return { kind: 'node', name, mode, ownAddresses, unknownPeers: policy.unknownPeers, leftOutRules, pods };
+  return { kind: 'node', name, mode, ownAddresses, unknownPeers: policy.unknownPeers, denied, leftOutRules, pods };
 }
 
 function holdsOf(mode: PolicyMode, standing: PodStanding | undefined): Pick<EvidencePod, 'holds' | 'why'> {

@@ -10,7 +10,13 @@ const modes = {
   audit: 'what policies deny passes, and what they decide is compared',
   off: 'no pod is policed, and everything has to pass',
 } as const;
-const verdicts = { allow: 'allowed', deny: 'denied', closed: 'denied (blocked)', unreadable: 'not readable' } as const;
+const verdicts = {
+  allow: 'allowed',
+  deny: 'denied',
+  reject: 'denied, with an answer to the client',
+  closed: 'denied (blocked)',
+  unreadable: 'not readable',
+} as const;
 
 /** Lines about the result of a verification, not escaped yet. */
 export function verificationLines(found: Verification): string[] {
@@ -87,11 +93,15 @@ function linesOf({
 }: Verification['differences'][number]): string[] {
   const others = morePeers > 0 ? ` and ${morePeers} alike` : '';
   const ports = first === 0 && last === 65_535 ? protocol : `${protocol} ${first === last ? first : `${first}-${last}`}`;
+  // Both deny: the answers differ.
+  const isOfAnswers = bridge === 'reject' || policies === 'reject';
+  const verdictOf = (verdict: keyof typeof verdicts) =>
+    isOfAnswers && verdict === 'deny' ? 'denied, without an answer' : verdicts[verdict];
   const who = by.length === 0 ? '' : ` by ${by.join(', ')}`;
   return [
     `DIFFERENT ${direction} of ${pod} ${direction === 'ingress' ? 'from' : 'to'} ${peer}${others}, ${ports}`,
-    `  policies: ${verdicts[policies]}${who}`,
-    `  bridge: ${verdicts[bridge]}${flows.length === 0 ? ', no flow matches' : ', by'}`,
+    `  policies: ${verdictOf(policies)}${who}`,
+    `  bridge: ${verdictOf(bridge)}${flows.length === 0 ? ', no flow matches' : ', by'}`,
     ...flows.map(({ owner, text }) => `    ${text}${owner === undefined ? ' # no owner' : ` # ${shortOwner(owner)}`}`),
   ];
 }

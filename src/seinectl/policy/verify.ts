@@ -86,8 +86,8 @@ function verified(evidence: Evidence, only: string | undefined): Verification {
   const before = process.cpuUsage();
   const bytes = new PolicyBytes(flows);
   const mode = node.mode === 'audit' ? 'audit' : 'enforce';
-  const { leftOutRules = [], ownAddresses, unknownPeers = 'closed' } = node;
-  const reported = { ownAddresses: new Set(ownAddresses), leftOutRules: new Set(leftOutRules), unknownPeers };
+  const { leftOutRules = [], ownAddresses, unknownPeers = 'closed', denied } = node;
+  const reported = { ownAddresses: new Set(ownAddresses), leftOutRules: new Set(leftOutRules), unknownPeers, ...(denied && { denied }) };
   const result = finished(prove({ objects, nodeName: node.name, ...reported, pods, bytes, mode }));
   const { user, system } = process.cpuUsage(before);
   return {

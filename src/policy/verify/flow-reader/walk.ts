@@ -12,6 +12,8 @@ interface PortVerdict extends ProtocolPorts {
    * not know.
    */
   readonly verdict: 'allow' | 'deny' | 'closed' | 'unreadable';
+  /** True if the flows show the denied packet to the agent, which may answer its sender. */
+  readonly isRefused?: true;
   /** Verdict of policy's own rows, if they were visited: in audit mode a denied packet passes. */
   readonly decided: 'allow' | 'deny' | 'none';
   /** Flows after those that all ports have in common; the last one decided. */
@@ -113,7 +115,11 @@ export class Walk {
       this.#tell(flow, 'its actions cannot be read');
       return { way, outcomes: this.#ended('unreadable', before, portRanges) };
     }
-    if (gotoTable === undefined || gotoTable === refusals) return { way, outcomes: this.#ended('deny', before, portRanges) };
+    if (gotoTable === undefined) return { way, outcomes: this.#ended('deny', before, portRanges) };
+    if (gotoTable === refusals) {
+      const outcomes = this.#ended('deny', before, portRanges);
+      return { way, outcomes: outcomes.map((each) => ({ ...each, isRefused: true })) };
+    }
     if (gotoTable === this.#limits.end) return { way, outcomes: this.#ended('allow', before, portRanges) };
     if (!this.#tables.has(gotoTable) && (gotoTable < this.#limits.from || gotoTable > this.#limits.verdict)) {
       this.#tell(flow, `it continues at table ${gotoTable}`);

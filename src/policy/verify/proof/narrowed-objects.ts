@@ -41,10 +41,7 @@ export class NarrowedObjects {
 
   /** Returns the objects that matter to the policies of one namespace for a pod of another one, if both ends are known. */
   forPair(subjectNamespace: string, peerNamespace: string | undefined): PolicyObjects {
-    const names = new Set([
-      ...(peerNamespace === undefined ? [] : [peerNamespace]),
-      ...(this.#clusterPolicies.length > 0 ? [subjectNamespace] : []),
-    ]);
+    const names = new Set([...(peerNamespace === undefined ? [] : [peerNamespace]), subjectNamespace]);
     const namespaces = [...names].flatMap((name) => this.#namespaces.get(name) ?? []);
     return { ...noObjects, namespaces, ...this.policiesOf(subjectNamespace) };
   }

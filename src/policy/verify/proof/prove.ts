@@ -40,6 +40,8 @@ interface ProofInput {
   readonly leftOutRules?: ReadonlySet<string>;
   /** Setting of the node. Default: `closed`. */
   readonly unknownPeers?: 'closed' | 'open';
+  /** Answer to denied clients where policies and namespaces state none. Default: answers are not compared. */
+  readonly denied?: 'reject' | 'drop';
   /** Mode of the node. In audit mode denied packets pass, so the decision of the rows is compared. */
   readonly mode: 'enforce' | 'audit';
 }
@@ -54,8 +56,9 @@ export interface ProofDifference {
   readonly protocol: string;
   readonly first: number;
   readonly last: number;
-  readonly bridge: 'allow' | 'deny' | 'closed' | 'unreadable';
-  readonly policies: 'allow' | 'deny';
+  /** `reject`: denied, and the sender may get an answer; only where both deny and the answers differ. */
+  readonly bridge: 'allow' | 'deny' | 'reject' | 'closed' | 'unreadable';
+  readonly policies: 'allow' | 'deny' | 'reject';
   /** Policies that isolate the pod, or the rules that allow: `namespace/name spec.ingress[2]`. */
   readonly by: readonly string[];
   /** Flows that decided, in the order in which the packet passes them. */
@@ -290,11 +293,12 @@ interface AskedCells extends AskedPacket {
 }
 
 function* cellsOf(
-  { nodeName, ownAddresses, mode, unknownPeers = 'closed' }: ProofInput,
+  input: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
   { packet, own, group, said, selection }: AskedCells,
 ): Generator<Cell> {
+  const { nodeName, ownAddresses, mode, unknownPeers = 'closed' } = input;
   const { way, outcomes } = said;
   const { shown, size } = group;
   const { ip: peer, party } = shown;
@@ -317,8 +321,10 @@ function* cellsOf(
       const { protocol } = outcome;
       const named = protocol === 'other' ? 'GRE' : protocol;
       const end = asked({ ...tuple, protocol: named, ...(boundaries[protocol] ? { port: first } : {}) }, parties);
-      const bridge = mode === 'audit' && outcome.decided !== 'none' && outcome.verdict === 'allow' ? outcome.decided : outcome.verdict;
-      const policies = end?.verdict ?? 'deny';
+      const passes = mode === 'audit' && outcome.decided !== 'none' && outcome.verdict === 'allow';
+      const answers = mayBeDenied ? undefined : answersOf(input, subject, packet, outcome, end);
+      const bridge = answers?.bridge ?? (passes ? outcome.decided : outcome.verdict);
+      const policies = answers?.policies ?? end?.verdict ?? 'deny';
       const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies || (bridge === 'deny' && mayBeDenied);
       const [by, flows] = isEqual ? [[], []] : [namesOf(end, selection), [...way, ...outcome.way]];
       const where = { pod: subject.pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
@@ -326,9 +332,28 @@ function* cellsOf(
     }
 }
 
+/**
+ * Returns what bridge and policies answer to the sender of a packet that both deny, if the answers differ. Senders that are not pods never
+ * get one; whether the other end is known long enough decides the agent, not the flows.
+ */
+function answersOf(
+  { mode, denied }: ProofInput,
+  { holds = 'policies' }: ProvenSubject,
+  { direction, from, hairpin }: BridgePacket,
+  outcome: Walked['outcomes'][number],
+  end: ReturnType<Question>,
+): Readonly<Record<'bridge' | 'policies', 'deny' | 'reject'>> | undefined {
+  if (mode !== 'enforce' || denied === undefined || holds !== 'policies') return undefined;
+  if (outcome.verdict !== 'deny' || end?.verdict !== 'deny') return undefined;
+  const mayBeAnswered = direction === 'egress' || (hairpin !== true && (from === 'pod' || from === 'tunnel'));
+  const policies = mayBeAnswered && (end.answer ?? denied) === 'reject' ? 'reject' : 'deny';
+  const bridge = outcome.isRefused ? 'reject' : 'deny';
+  return bridge === policies ? undefined : { bridge, policies };
+}
+
 type Question = (
   ...of: Tail<Parameters<typeof judge>>
-) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy' | 'decidedBy'> | undefined;
+) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy' | 'decidedBy' | 'answer'> | undefined;
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 
 /** Returns the reference, or its replacement for a pod to which policies do not apply. */
