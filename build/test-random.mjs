@@ -36,6 +36,11 @@ const parts = {
     args: ['--project', 'unit', 'test/model/what-if', 'test/model/simulated-cluster'],
     env: { SEINE_TEST_PROPOSALS: '1500', SEINE_TEST_SIMULATIONS: '600' },
   },
+  applied: {
+    what: '200 random proposals that a lab applies: packets before and after show exactly the changes that `seinectl whatif` predicted',
+    args: ['--project', 'e2e', 'test/e2e/what-if'],
+    env: { SEINE_TEST_APPLIED_PROPOSALS: '200' },
+  },
   history: {
     what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
     args: ['--project', 'unit', 'test/model/incidents'],

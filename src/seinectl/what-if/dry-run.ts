@@ -26,6 +26,8 @@ const identity = z.looseObject({
   kind: z.string(),
   metadata: z.looseObject({ name: z.string(), namespace: z.string().nullish(), labels: z.unknown().optional() }),
 });
+const proposedLabels = z.record(z.string(), z.string().nullable()).nullish();
+const labelled = z.looseObject({ metadata: z.looseObject({ labels: z.record(z.string(), z.string()).nullish() }) });
 const stored = z.looseObject({ metadata: z.looseObject({ resourceVersion: z.string().nullish() }) });
 
 /**
@@ -67,15 +69,22 @@ async function tryOne(http: KubeHttp, object: WrittenObject, collection: string,
   const path = `${base}/${segment(name)}`;
   const query = { dryRun: 'All', fieldManager: 'seinectl-whatif' };
   if (object.kind === 'Pod' || object.kind === 'Namespace') {
+    if (!(await existing(http, path, signal))) return object;
     const body = { metadata: { labels: labels ?? {} } };
-    if (await existing(http, path, signal))
-      return (await http.json({ method: 'PATCH', path, query, body, contentType: 'application/merge-patch+json' }, signal)) as object;
-    return object;
+    const request = { method: 'PATCH', path, query, body, contentType: 'application/merge-patch+json' } as const;
+    return withRemovedLabels(labelled.parse(await http.json(request, signal)), labels);
   }
   const known = await existing(http, path, signal);
   const metadata = { ...object.metadata, ...(known?.metadata.resourceVersion && { resourceVersion: known.metadata.resourceVersion }) };
   const request = known ? ({ method: 'PUT', path } as const) : ({ method: 'POST', path: base } as const);
   return (await http.json({ ...request, query, body: { ...object, metadata } }, signal)) as object;
+}
+
+/** The answer has only the labels that stay; one that the proposal does not mention would stay as well. */
+function withRemovedLabels(answer: z.output<typeof labelled>, proposed: unknown): object {
+  const removed = Object.entries(proposedLabels.parse(proposed) ?? {}).filter(([, value]) => value === null);
+  const labels = { ...Object.fromEntries(removed), ...answer.metadata.labels };
+  return { ...answer, metadata: { ...answer.metadata, labels } };
 }
 
 async function existing(http: KubeHttp, path: string, signal: AbortSignal): Promise<z.output<typeof stored> | undefined> {

@@ -1,5 +1,6 @@
 import { collapse } from '../../policy/reach/collapse.ts';
 import type { ReachChange } from '../../policy/reach/difference.ts';
+import { partyName } from '../../policy/reach/party.ts';
 import type { Unit } from '../../policy/reach/units.ts';
 import type { ServedChange } from '../../simulate/what-if/service-cells.ts';
 import type { WhatIf } from '../../simulate/what-if/what-if.ts';
@@ -51,6 +52,7 @@ function documentOf({ connections, services, conflicts, changed, notConsidered, 
     connections,
     services,
     conflicts,
+    units: namedUnits(result.units, [...connections, ...services]),
     confirmed,
     notConfirmed: result.disagreements.length + result.serviceDisagreements.length,
     notConsidered,
@@ -67,6 +69,12 @@ function documentOf({ connections, services, conflicts, changed, notConsidered, 
       ...(unknown === undefined ? {} : { unknown }),
     },
   };
+}
+
+/** Lists the members of units that the results name; a Service's result adds the node of the clients to the name. */
+function namedUnits(units: readonly Unit[], rows: readonly Pick<ReachChange, 'from' | 'to'>[]) {
+  const names = new Set(rows.flatMap(({ from, to }) => [from, from.replace(/ on \S+(?: and \d+ more)?$/, ''), to]));
+  return units.filter(({ name }) => names.has(name)).map(({ name, parties }) => ({ name, members: parties.map(partyName) }));
 }
 
 interface ShownLine {

@@ -212,6 +212,18 @@ it('lets the API server run the proposal first, and takes its answer', async () 
   expect(asked).toEqual([`PUT ${policyPath}?dryRun`]);
 });
 
+it('removes a label of the proposal, though the answer of the dry run has only the labels that stay', async () => {
+  const web1 = '/api/v1/namespaces/shop/pods/web-1';
+  const { args } = await apiServer((request) => {
+    if (request === `GET ${web1}`) return [200, cluster.pods[1]];
+    return request === `PATCH ${web1}?dryRun` ? [200, { ...cluster.pods[1], metadata: { namespace: 'shop', name: 'web-1' } }] : [0, null];
+  });
+  const labels = { app: null };
+  const relabelled = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'shop', name: 'web-1', labels } };
+  const { code, out } = await seinectl(...args, '-f', write('online.json', relabelled));
+  expect([code, out[0]]).toEqual([1, expect.stringContaining('BREAKS | shop/web (web-1) -> shop/db TCP 5432')]);
+});
+
 it('names the dry run that the user may not make, and an object that the server rejects', async () => {
   const forbidden = await apiServer((request) => (request.includes(policyPath) ? status(403, 'Forbidden', 'no') : [0, null]));
   const { code, err } = await seinectl(...forbidden.args, '-f', proposal());
