@@ -227,12 +227,12 @@ it('ends a watch that outlives its own time', async () => {
 });
 
 it('ends a watch that falls silent, once it has brought a bookmark', async () => {
-  t.server.answer(watch([bookmark('5', true), bookmark('6')]), watch([event('ADDED', node('a', 7))]));
+  t.server.answer(watch([bookmark('5', true), bookmark('6')]), ...manyTimes(watch([event('ADDED', node('a', 7))])));
   t.start({ ...hasty, watchSilenceMs: 50 });
   await eventually(() => expect(t.names()).toEqual(['a']));
-  expect(t.reported('failed').map((report) => report.what === 'failed' && report.error.message)).toEqual([
-    expect.stringContaining('the API server has sent nothing for 0.05 s, not even a bookmark'),
-  ]);
+  // On a busy host the watches after it may fall silent, too.
+  const [first] = t.reported('failed').map((report) => report.what === 'failed' && report.error.message);
+  expect(first).toContain('the API server has sent nothing for 0.05 s, not even a bookmark');
 });
 
 it.each([
