@@ -28,7 +28,7 @@ let unsteady = [];
 
 async function allTests() {
   // Unit tests have a lower CPU priority than labs, and their output is printed after the labs'.
-  const unit = runAside('unit', ['--project=unit', '--maxWorkers=1']);
+  const unit = runAside('unit', ['--project=unit', '--maxWorkers=2']);
   // So has a lab that waits most of its time.
   const waiting = runAside('waiting', ['--project=waiting']);
   const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
