@@ -9,7 +9,7 @@ import { listAddresses } from '../netlink/routing/addresses.ts';
 import { awaitEnvironment } from '../nodes/local/await-environment.ts';
 import { watchEnvironment } from '../nodes/local/environment-watch.ts';
 import { keepFlowRestore } from '../nodes/local/flow-restore.ts';
-import { wantHostSettings } from '../nodes/local/host-settings.ts';
+import { settingsInput, wantHostSettings } from '../nodes/local/host-settings.ts';
 import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
 import { readLocalAddresses } from '../nodes/local/local-addresses.ts';
 import { keepNetworkCondition } from '../nodes/local/network-condition.ts';
@@ -255,8 +255,7 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
   sources.liveSettings.replica.subscribe(() => live.look());
   on(podNetworks, (now) => ipam.setPools(podPoolsOf(now)));
   on(identity, () => peers.checkAgain());
-  on(families, (now) => applyHostSettings(parts, now, hostPorts));
-  on(directPackets, (now) => applyHostSettings(parts, now, hostPorts));
+  on(settingsInput, (now) => applyHostSettings(parts, now, hostPorts));
   on(families, () => hostPorts.want());
   on(families, () => proxy.services.checkAgain());
   on(mtuOf, () => network.resize());
@@ -273,7 +272,6 @@ const identity = (environment: NodeEnvironment): string => {
   return `${textOf(ownCidrs(environment))} ${textOf(transport)} ${wireGuard === undefined} ${refusals}`;
 };
 const families = (environment: NodeEnvironment): string => familiesOf(environment).join();
-const directPackets = (environment: NodeEnvironment): string => String(environment.directPackets);
 const mtuOf = ({ gateway }: NodeEnvironment): string => String(gateway.mtu);
 
 function textOf(values: readonly { readonly text: string }[]): string {

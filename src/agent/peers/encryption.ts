@@ -83,6 +83,7 @@ export async function keepEncryption(
     annotations,
     modesChanged: () => void peers.checkModes(),
     keysChanged: (names) => peers.checkPeers(names),
+    deviceReady: () => nodeState.reconcilers.settings.recheck(),
     ended: () => live.look(),
     log,
   });

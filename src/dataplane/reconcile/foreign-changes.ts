@@ -22,16 +22,22 @@ export async function foreignChanges<K extends string, V>(
 ): Promise<ForeignChanges<K>> {
   const foreign: K[] = [];
   for await (const key of differences(lastTrusted, actual, options.equal))
-    if (lastTrusted.has(key) ? isChanged(lastTrusted.get(key), actual.get(key), options) : isForeign(key, actual.get(key), options))
+    if (lastTrusted.has(key) ? isChanged(key, lastTrusted.get(key), actual.get(key), options) : isForeign(key, actual.get(key), options))
       foreign.push(key);
   return { keys: foreign, lost: foreign.filter((key) => !actual.has(key) && options.desired.wanted(key) !== undefined) };
 }
 
 /**
  * Reports whether two observed values differ. Observations compared with different desired entries may differ although no process has
- * changed anything.
+ * changed anything. A missing entry that no owner wants any more needs no repair: some targets observe desired entries only.
  */
-function isChanged<V>(before: V | undefined, after: V | undefined, { target }: Pick<ForeignChangeOptions<string, V>, 'target'>): boolean {
+function isChanged<K extends string, V>(
+  key: K,
+  before: V | undefined,
+  after: V | undefined,
+  { desired, target }: Pick<ForeignChangeOptions<K, V>, 'desired' | 'target'>,
+): boolean {
+  if (after === undefined && desired.wanted(key) === undefined) return false;
   return before === undefined || after === undefined || target.sameDesired?.(before, after) !== false;
 }
 

@@ -172,3 +172,18 @@ it('removes entries that a change of the desired state left, and does not report
   await expect.poll(() => Object.fromEntries(t.target.held)).toEqual({ x: 1 });
   expect(t.drift).toEqual(['foreign']);
 });
+
+it('does not report an entry as a foreign change that is gone and that no owner wants any more', async () => {
+  await t.want('a', { kept: 1 });
+  await t.want('b', { left: 2 });
+  // Such a target observes desired entries only, like that of kernel settings.
+  t.target.held.delete('left');
+  t.desired.set('b', new Map());
+  t.reconciler.recheck();
+  await t.round();
+  expect(t.drift).toEqual([]);
+  t.target.held.delete('kept');
+  t.reconciler.recheck();
+  await t.round();
+  expect(t.drift).toEqual(['kept']);
+});

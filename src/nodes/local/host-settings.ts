@@ -65,6 +65,13 @@ export function wantHostSettings(
   state.wantSettings(wanted);
 }
 
+/** Returns the part of an environment on which the settings depend: they have to be set again when it has changed. */
+export function settingsInput(environment: NodeEnvironment): string {
+  const { gateway, transport, directPackets = false, wireGuard } = environment;
+  const addresses = transport.map(({ text }) => text).join();
+  return `${familiesOf(environment).join()} ${gateway.name} ${addresses} ${directPackets} ${wireGuard?.device ?? 'none'}`;
+}
+
 /** Settings of the WireGuard device. While two nodes change their modes, a peer's packets arrive by another way than this node's leave. */
 function deviceSettings(environment: NodeEnvironment, device: string): readonly HostSetting[] {
   const families = familiesOf(environment);

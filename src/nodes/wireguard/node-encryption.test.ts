@@ -77,7 +77,7 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
     order.push('table');
     if (refusedTables-- > 0) throw new SeineError('REFUSED', 'no such file');
   };
-  const calls = { modesChanged: vi.fn(), keysChanged: vi.fn(), ended: vi.fn() };
+  const calls = { modesChanged: vi.fn(), keysChanged: vi.fn(), deviceReady: () => void order.push('settings'), ended: vi.fn() };
   encryption.use({
     nodeState: {
       wantWireGuard: (_: unknown, entries: ReadonlyMap<WireGuardKey, WireGuardEntry>) => {
@@ -122,10 +122,10 @@ async function nodeWith({ isEnabled, keys, device = false, unencryptedPeers = 'd
 }
 
 describe('encryption of a node', () => {
-  it('announces its key after the table against cleartext and the device are there', async () => {
+  it('announces its key after the table against cleartext and the device with its settings are there', async () => {
     const node = await nodeWith({ isEnabled: true });
     await vi.waitFor(() => expect(node.annotations()).toEqual({ [wireGuardKeyAnnotation]: current.publicKey }));
-    expect(node.order.slice(0, 2)).toEqual(['table', 'device']);
+    expect(node.order.slice(0, 4)).toEqual(['table', 'device', 'settings', 'annotations 1']);
     await node.end();
   });
 

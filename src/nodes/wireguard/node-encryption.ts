@@ -31,6 +31,8 @@ interface EncryptionParts {
   readonly modesChanged: () => void;
   /** Called with peers whose keys have changed. */
   readonly keysChanged: (names: readonly string[]) => void;
+  /** Called when the device is there, and before peers know its key: the kernel's settings of it are not those of the agent yet. */
+  readonly deviceReady: () => void;
   /** Called when encryption has ended. */
   readonly ended: () => void;
   readonly log: Log;
@@ -58,6 +60,7 @@ export class NodeEncryption {
   #state: 'off' | 'on' | 'ending';
   #keys: NodeKeys | undefined;
   #parts: EncryptionParts | undefined;
+  #hasDevice = false;
   #checkedAt: number;
 
   private constructor(
@@ -176,6 +179,8 @@ export class NodeEncryption {
     const rotation = await this.#rotate();
     this.#wantDevice();
     const isReady = await this.#isDeviceReady(signal);
+    if (isReady && !this.#hasDevice) this.#part.deviceReady();
+    this.#hasDevice = isReady;
     if (isReady) this.#announce();
     if (this.peers.awaitsHandshakes()) this.peers.noteHandshakes(await this.#read());
     this.#checkPeers();
