@@ -17,6 +17,7 @@ import { selfTest } from '../netlink/self-test.ts';
 import { watchContestedSettings } from '../nodes/local/contested-settings.ts';
 import { Readiness } from '../nodes/local/readiness.ts';
 import { RouteConflicts } from '../nodes/local/route-conflicts.ts';
+import { findDetours } from '../nodes/modes/route-detours.ts';
 import { TimeExceededResponder } from '../nodes/packet-in/time-exceeded.ts';
 import type { AgentEvents } from '../operations/admin/observability.ts';
 import { RepairHistory } from '../operations/admin/repair-history.ts';
@@ -50,7 +51,7 @@ import { openPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
 import { wireGuardCheck } from './peers/wireguard-check.ts';
 import { openSuspensions } from './policy.ts';
 import { reportPolicyMode } from './policy-mode.ts';
-import { routingCheck } from './routing-check.ts';
+import { detourCheck, routingCheck } from './routing-check.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
 
@@ -217,7 +218,8 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, paths, checks, postNodeEvent, log } = parts;
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
-  const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
+  const routes = { socket: stack.links.socket, held };
+  const routeConflicts = new RouteConflicts(routes);
   return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached, encryption }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
@@ -231,6 +233,10 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       watchContestedSettings({ nodeState, warnings, log }, signal),
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
       healthChecks.follow(routingCheck(routeConflicts), signal),
+      healthChecks.follow(
+        detourCheck(() => findDetours(routes)),
+        signal,
+      ),
       healthChecks.follow(peerModesCheck({ peers: reached, modes: paths.modes }), signal),
       ...(config.trafficEncryptionMode === 'wireGuard' ? [healthChecks.follow(encryptionCheck(stack, encryption), signal)] : []),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),

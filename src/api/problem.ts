@@ -27,6 +27,8 @@ export const problemKinds = {
     'echoes between the gateways of this node and another are lost, much slower than usual, or lost at full size ([mesh](history.md#links-between-nodes)); `about` is the node',
   'route.conflict':
     'another program has a route to a peer’s pod network, which Seine never replaces: the peer stays in its previous mode; `about` is the node',
+  'route.detour':
+    'a route of another program takes packets for a part of a network to which Seine has a route; with encryption they are dropped ([traffic modes](traffic-modes.md#inspect)); `about` is the part',
   'peer.handshake':
     'a peer does not answer WireGuard handshakes while packets are sent to it ([encryption](encryption.md#problems)); `about` is the node',
   'wireguard.cleartext':

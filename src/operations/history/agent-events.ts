@@ -268,6 +268,7 @@ export class ProblemRecord {
     if (object !== undefined) return [own, `${object === 'NetworkPolicy' ? 'policy' : object.toLowerCase()}/${name}`];
     if (kind === 'policy.closed' || kind === 'pod.gone') return [own, `pod/${about}`];
     if (kind === 'peer.handshake' || kind === 'route.conflict') return [own, `node/${about}`];
+    if (kind === 'peer.direct') return [own, `node/${about.replace(/^ipv[46] /, '')}`];
     return [own];
   }
 }

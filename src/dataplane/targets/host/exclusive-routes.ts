@@ -22,6 +22,11 @@ const protocolNames = new Map([
   [196, 'zebra'],
 ]);
 
+/** Returns the name of a route's protocol for messages; a number if it has none. */
+export function protocolName(protocol: number): string {
+  return protocolNames.get(protocol) ?? String(protocol);
+}
+
 type ExclusiveRoute = NewRoute & { readonly protocol: number };
 
 /**
@@ -54,7 +59,7 @@ async function replaceOwn(socket: NetlinkSocket, routes: readonly ExclusiveRoute
   for (const route of routes) if (!conflicts.has(route.destination.text)) replaceRoute(batch, route);
   if (batch.entries.length > 0) await socket.transactOffThread(batch);
   for (const [destination, { protocol }] of conflicts) {
-    const name = protocolNames.get(protocol) ?? String(protocol);
+    const name = protocolName(protocol);
     throw new SeineError('REFUSED', `a route to ${destination} belongs to another program (protocol ${name})`, {
       context: { conflict: 'route', destination, protocol: name },
     });
