@@ -22,6 +22,7 @@ import type { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
 import { PathVerification } from '../../nodes/modes/path-verification.ts';
 import { linkTo } from '../../nodes/modes/peer-link.ts';
 import { PeerModes } from '../../nodes/modes/peer-modes.ts';
+import { TunnelResize } from '../../nodes/modes/tunnel-resize.ts';
 import { openPathProbe, verifyPaths } from '../../nodes/modes/verify-paths.ts';
 import type { Peers } from '../../nodes/peers/peers.ts';
 import type { Encryption } from '../../nodes/wireguard/encryption.ts';
@@ -50,6 +51,8 @@ export interface PeerPathSelection {
   readonly current: () => Pick<PeerPaths, 'acceptsDirect' | 'usesTunnel'>;
   /** Determines again whether the tunnel is used, once all peers are known. */
   readonly settle: () => void;
+  /** MTU of pods before a peer is reached through the tunnel. */
+  readonly resize: TunnelResize;
   /** Forgets the paths of a previous agent: this one has results of its own. */
   readonly forgetInherited: () => void;
 }
@@ -62,8 +65,8 @@ export function openPeerPaths(parts: PeerPathParts): PeerPathSelection {
   const announcement = new Announcement({ encapMode, node: () => nodes.get(config.nodeName), now });
   const verification = new PathVerification(now);
   const inherited = routesOfPreviousAgent(socket, hostGateway);
-  const modes = openModes(parts, { announcement, verification, inherited, now });
-  let usesTunnel = encapMode !== 'noEncap' || !hasWholeMtu(socket, hostGateway, config);
+  const resize = new TunnelResize(encapMode !== 'noEncap' || !hasWholeMtu(socket, hostGateway, config));
+  const modes = openModes(parts, { announcement, verification, inherited, resize, now });
   return {
     modes,
     announcement,
@@ -71,12 +74,13 @@ export function openPeerPaths(parts: PeerPathParts): PeerPathSelection {
     ofPeers: { modes, inheritedPath: takenOnce(inherited) },
     current: () => {
       announcement.check();
-      return { acceptsDirect: announcement.accepts, usesTunnel };
+      return { acceptsDirect: announcement.accepts, usesTunnel: resize.usesTunnel };
     },
     settle: () => {
       modes.known();
-      usesTunnel = encapMode !== 'noEncap' || modes.usesTunnel();
+      resize.want(encapMode !== 'noEncap' || modes.usesTunnel());
     },
+    resize,
     forgetInherited: () => inherited.clear(),
   };
 }
@@ -86,10 +90,12 @@ interface ModeFacts {
   readonly verification: PathVerification;
   /** Paths by pod network. */
   readonly inherited: ReadonlyMap<string, DirectPath>;
+  readonly resize: TunnelResize;
   readonly now: () => number;
 }
 
-function openModes({ config, socket, encryption }: PeerPathParts, { announcement, verification, inherited, now }: ModeFacts): PeerModes {
+function openModes({ config, socket, encryption }: PeerPathParts, facts: ModeFacts): PeerModes {
+  const { announcement, verification, inherited, resize, now } = facts;
   const { trafficEncapMode: encapMode, directRoutes, hybrid } = config;
   const echoOf = (peer: Peer, family: Family) => {
     const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
@@ -104,6 +110,8 @@ function openModes({ config, socket, encryption }: PeerPathParts, { announcement
     encryptionOf: (peer) => encryption()?.of(peer) ?? { state: 'off' },
     echoOf,
     resultOf: (peer, family) => verification.resultOf(peer, family),
+    fitsTunnel: () => resize.fits,
+    needsTunnel: () => resize.needed(),
     forgotten: (peer) => verification.forget(peer),
     now,
     date: () => new Date(),
@@ -151,7 +159,7 @@ interface KeepParts {
   readonly paths: PeerPathSelection;
   readonly annotations: Pick<OwnAnnotations, 'want' | 'subscribe'>;
   readonly sources: { readonly nodes: { readonly replica: Pick<Replica<Node>, 'synced'> } };
-  readonly nodeState: Pick<NodeState, 'firewall' | 'reconcilers'>;
+  readonly nodeState: Pick<NodeState, 'firewall' | 'host' | 'links' | 'reconcilers'>;
   readonly readiness: Pick<Readiness, 'whenReady'>;
   readonly log: Log;
 }
@@ -164,6 +172,7 @@ interface KeptNode {
 /** Keeps the ways to peers, and this node's announcement of them, up to date until the signal is aborted. */
 export async function keepPeerPaths(parts: KeepParts, node: KeptNode, signal: AbortSignal): Promise<void> {
   const changed = new Doorbell();
+  parts.paths.resize.needed = () => changed.ring();
   await Promise.all([announce(parts, changed, signal), checkModes(parts, node, changed, signal), verify(parts, node, changed, signal)]);
 }
 
@@ -205,12 +214,25 @@ async function checkModes(parts: KeepParts, { peers, live }: KeptNode, changed: 
       await peers.settled();
       if (sources.nodes.replica.synced) paths.settle();
       live.look();
+      await resizeForTunnel(parts, peers, signal);
     }
     const dueMs = Math.min(announcement.changesInMs ?? CHECK_EVERY_MS, CHECK_EVERY_MS);
     const timer = announcement.accepts ? setTimeout(() => changed.ring(), Math.max(dueMs, 1)) : undefined;
     await changed.wait(signal);
     clearTimeout(timer);
   }
+}
+
+/** Waits until pods have the MTU of the tunnel if a peer needs it, and selects the modes of peers again. */
+async function resizeForTunnel({ paths, nodeState }: KeepParts, peers: Peers, signal: AbortSignal): Promise<void> {
+  if (!paths.resize.isPending) return;
+  const { host, links, reconcilers } = nodeState;
+  // A pod whose interface cannot be changed must not keep all others from the peer.
+  await Promise.allSettled([reconcilers.links.realized(links.revision, signal), reconcilers.host.realized(host.revision, signal)]);
+  if (signal.aborted) return;
+  paths.resize.done();
+  await peers.checkModes();
+  await peers.settled();
 }
 
 /** Sends echoes to peers without a tunnel where that matters. */

@@ -47,6 +47,7 @@ export const modeReasons = {
   establishing: 'the first WireGuard handshake with the peer is not complete',
   configured: 'trafficEncapMode is encap',
   noAddress: 'the peer has no transport address of this family',
+  resizing: 'the tunnel is next, once pods have an MTU that leaves room for it',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',
   announcing: 'this node has announced direct packets a moment ago, and waits until peers accept them',
   otherSubnet: 'a router is between this node and the peer',

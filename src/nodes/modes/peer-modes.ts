@@ -20,6 +20,10 @@ interface PeerModesOptions {
   readonly encryptionOf?: (peer: string) => PeerEncryption;
   readonly echoOf: (peer: Peer, family: Family) => PeerPathFacts['echo'];
   readonly resultOf: (peer: string, family: Family) => PeerPathFacts['echo'];
+  /** Reports whether pods of this node have an MTU that leaves room for the tunnel; absent: always. */
+  readonly fitsTunnel?: () => boolean;
+  /** Called when a peer waits for such an MTU. */
+  readonly needsTunnel?: () => void;
   /** Called when a peer is gone; absent: nothing is stored about it elsewhere. */
   readonly forgotten?: (peer: string) => void;
   /** Returns a monotonic time (ms). */
@@ -74,6 +78,7 @@ export class PeerModes {
     const date = this.#options.date();
     const before = this.#selections.get(peer.name);
     const selected = this.#selectedFor(peer, accepted, families);
+    if ([...selected.values()].some(({ reason }) => reason === 'resizing')) this.#options.needsTunnel?.();
     const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), date)]));
     const maySendDirectly = this.maySendDirectly(peer);
     this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now });
@@ -148,10 +153,8 @@ export class PeerModes {
   usesTunnel(): boolean {
     const now = this.#options.now();
     const isJoining = ({ joined }: SelectedModes): boolean => joined > this.#knownSince && now - joined < JOINING_MS;
-    return [...this.#selections.values()].some(
-      (selection) =>
-        !isJoining(selection) && [...selection.modes.values()].some(({ mode, reason }) => mode === 'tunnel' && reason !== 'noAddress'),
-    );
+    const isThere = ({ mode, reason }: SelectedMode): boolean => (mode === 'tunnel' && reason !== 'noAddress') || reason === 'resizing';
+    return [...this.#selections.values()].some((selection) => !isJoining(selection) && [...selection.modes.values()].some(isThere));
   }
 
   #isLost(peer: string, family: Family): boolean {
@@ -166,7 +169,20 @@ export class PeerModes {
   #selectedFor(peer: Peer, { transport }: AcceptedPeer, families: readonly Family[]): ReadonlyMap<Family, PeerMode> {
     const { settings } = this.#options;
     const common = families.filter((family) => peer.podCidrs.some((text) => text.includes(':') === (family === 'ipv6')));
-    return new Map(common.map((family) => [family, selectPeerMode(settings, this.#factsOf(peer, family, transport))]));
+    const stored = this.of(peer.name);
+    return new Map(
+      common.map((family) => [
+        family,
+        this.#afterResize(selectPeerMode(settings, this.#factsOf(peer, family, transport)), stored.get(family)),
+      ]),
+    );
+  }
+
+  /** Returns the mode for now: a peer that was reached without a tunnel stays so until packets of pods fit into it. */
+  #afterResize(selected: PeerMode, before: PeerMode | undefined): PeerMode {
+    const { fitsTunnel = () => true } = this.#options;
+    const isNeeded = selected.mode === 'tunnel' && selected.reason !== 'noAddress' && before?.mode === 'direct';
+    return isNeeded && !fitsTunnel() ? { ...before, reason: 'resizing' } : selected;
   }
 
   #factsOf(peer: Peer, family: Family, ends: readonly Ip[]): PeerPathFacts {
