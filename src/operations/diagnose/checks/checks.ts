@@ -17,10 +17,12 @@ import { type NodePartsPort, wanted } from './desired-state.ts';
 import { type PacketFiltersPort, packetFilters } from './filters.ts';
 import { type DiskPort, disk, limits } from './host.ts';
 import { type KernelPort, kernel } from './kernel.ts';
+import { type PeerModesPort, peerModes } from './peer-modes.ts';
 import { type PodLinksPort, podLinks } from './pods.ts';
 import { type StandingPortsPort, standingPorts } from './ports.ts';
 import { type OpenVswitchPort, openVswitch } from './switch.ts';
 import { type TunnelPort, tunnel } from './tunnel.ts';
+import { type EncryptionPort, wireGuard } from './wireguard.ts';
 
 /** Ports of all checks: only the agent's wiring combines them. */
 export type CheckPorts = AgentStatePort &
@@ -35,6 +37,8 @@ export type CheckPorts = AgentStatePort &
   PacketFiltersPort &
   FlowDumpPort &
   GuardDropsPort &
+  PeerModesPort &
+  EncryptionPort &
   TunnelPort;
 
 /** All checks of an agent, in the order of their findings. Fast ones come first. */
@@ -56,6 +60,8 @@ export function checksOf(node: CheckPorts): readonly Check[] {
     underlayForged(node),
     associations(node),
     fragments(node),
+    peerModes(node),
+    wireGuard(node),
     tunnel(node),
   ];
 }

@@ -1,6 +1,7 @@
 import type { Finding } from '../../../api/check.ts';
 import type { Family } from '../../../base/net/ip.ts';
 import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
+import type { ShownMode } from '../../../nodes/modes/peer-modes.ts';
 import { trouble } from './check.ts';
 
 /** One family's path to a peer, from gateway to gateway. */
@@ -8,6 +9,8 @@ export interface PathFacts {
   readonly family: Family;
   /** Gateway of the peer. */
   readonly to: string;
+  /** How this node sends to the peer; absent: through the tunnel. */
+  readonly mode?: ShownMode['mode'] | undefined;
   /** Outcome for a small packet. */
   readonly echo: EchoOutcome;
   /** Bytes of the longest packet that was answered. */
@@ -21,6 +24,8 @@ export interface PeerFacts {
   readonly transport: { readonly own: string; readonly theirs: string } | undefined;
   /** Carrier of the tunnel: `UDP 6081`, `IP protocol 47`. */
   readonly carrier: string;
+  /** UDP port of WireGuard; absent without encryption. */
+  readonly wireGuardPort?: number | undefined;
   /** MTU of pods. */
   readonly mtu: number;
   readonly dataPath: 'system' | 'netdev';
@@ -37,9 +42,46 @@ export interface PeerFacts {
 /** @returns problems of the path to a peer; empty if there are none */
 export function assessPeer(facts: PeerFacts): readonly Finding[] {
   if (facts.ways.length === 0) return [unserved(facts)];
-  const lost = facts.ways.filter(({ echo }) => echo !== 'answered');
+  const lost = facts.ways.filter(({ echo, mode = 'tunnel' }) => echo !== 'answered' && mode === 'tunnel');
+  const others = facts.ways.filter(({ echo, mode = 'tunnel' }) => echo !== 'answered' && mode !== 'tunnel');
   const narrow = facts.ways.filter(({ echo, largest = 0 }) => echo === 'answered' && largest < facts.mtu);
-  return [...(lost.length > 0 ? [unreached(facts, lost)] : []), ...(narrow.length > 0 ? [tooNarrow(facts, narrow)] : [])];
+  return [
+    ...(lost.length > 0 ? [unreached(facts, lost)] : []),
+    ...others.map((way) => unreachedOtherwise(facts, way)),
+    ...(narrow.length > 0 ? [tooNarrow(facts, narrow)] : []),
+  ];
+}
+
+/** Returns the finding about a path without an answer that is not through the tunnel. */
+function unreachedOtherwise(facts: PeerFacts, { family, to, mode }: PathFacts): Finding {
+  const { name, transport } = facts;
+  const where = `${words(family)} ${to}`;
+  const effect = `pods here and on ${name} do not reach each other by ${words(family)}`;
+  if (mode === 'blocked')
+    return trouble('tunnel.reach', 'problem', {
+      what: `${name}: nothing is sent to ${where}, because the node has no WireGuard key`,
+      effect,
+      remedy: `seinectl get nodes ${name} -o wide; configure encryption there, or wireGuard.unencryptedPeers: allow`,
+    });
+  const ends = transport ? clues({ ...facts, received: undefined }, transport) : '';
+  if (mode === 'wireguard')
+    return trouble('tunnel.reach', 'problem', {
+      what: `${name}: no answer through WireGuard from ${where}${ends}`,
+      effect,
+      remedy: letInUdp(facts, facts.wireGuardPort),
+    });
+  return trouble('tunnel.reach', 'problem', {
+    what: `${name}: no answer without a tunnel from ${where}${ends}`,
+    effect,
+    remedy: `allow packets with pods’ addresses in the network between the nodes (docs/traffic-modes.md), or set trafficEncapMode: encap`,
+  });
+}
+
+function letInUdp({ name, transport }: PeerFacts, port = 51_820): string {
+  const tool = transport?.own.includes(':') ? 'ip6tables' : 'iptables';
+  return transport
+    ? `${tool} -I INPUT -p udp --dport ${port} -s ${transport.own} -j ACCEPT    # on ${name}, and as much on this node for ${transport.theirs}`
+    : `kubectl get node ${name} -o yaml`;
 }
 
 function unserved({ name }: PeerFacts): Finding {
@@ -60,7 +102,7 @@ function unreached(facts: PeerFacts, lost: readonly PathFacts[]): Finding {
       remedy: 'seinectl diff; seinectl resume',
     });
   if (isUnheard(facts, lost)) return untold(facts, where);
-  const some = lost.length < ways.length ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
+  const some = ways.some(({ echo }) => echo === 'answered') ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
   return trouble('tunnel.reach', 'problem', {
     what: `${name}: no answer through the tunnel from ${where}${some}${transport ? clues(facts, transport) : ''}`,
     effect: `pods here and on ${name} do not reach each other${some === '' ? '' : ` by ${words(lost[0]?.family ?? 'ipv4')}`}`,
@@ -90,7 +132,10 @@ function untold({ name, transport, carrier, received, dataPath }: PeerFacts, whe
 }
 
 /** Returns what is known about the direction. */
-function clues({ name, received, outside, carrier, allPeers }: PeerFacts, { own, theirs }: NonNullable<PeerFacts['transport']>): string {
+function clues(
+  { name, received, outside, carrier, allPeers }: Omit<PeerFacts, 'received'> & { readonly received?: boolean | undefined },
+  { own, theirs }: NonNullable<PeerFacts['transport']>,
+): string {
   const underlay =
     outside === undefined
       ? []

@@ -102,6 +102,21 @@ describe('the finding about a peer', () => {
     expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.remedy).toBe('seinectl diff; seinectl resume');
   });
 
+  it('names the way by which the peer did not answer, and what it needs', () => {
+    const direct = said({ ways: [{ ...lost, mode: 'direct' }], outside: true })[0];
+    expect(direct?.what).toBe('node-2: no answer without a tunnel from IPv4 10.10.4.1; 192.0.2.2 answers outside of the tunnel');
+    expect(direct?.remedy).toContain('packets with pods’ addresses');
+    const encrypted = said({ ways: [{ ...lost, mode: 'wireguard' }], wireGuardPort: 4_000, received: false })[0];
+    expect(encrypted?.what).toBe('node-2: no answer through WireGuard from IPv4 10.10.4.1');
+    expect(encrypted?.remedy).toMatch(/^iptables -I INPUT -p udp --dport 4000 -s 192\.0\.2\.1 .*192\.0\.2\.2$/);
+    expect(said({ ways: [{ ...lost, mode: 'blocked' }] })[0]?.what).toContain('has no WireGuard key');
+    const both = said({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1', mode: 'direct' }] });
+    expect(both.map(({ what }) => what)).toEqual([
+      'node-2: no answer through the tunnel from IPv4 10.10.4.1',
+      'node-2: no answer without a tunnel from IPv6 fd00::1',
+    ]);
+  });
+
   it('distinguishes one family from both', () => {
     expect(said({ ways: [way, { ...lost, family: 'ipv6', to: 'fd00::1' }] })[0]).toMatchObject({
       what: expect.stringContaining('from IPv6 fd00::1, IPv4 answers'),

@@ -5,6 +5,7 @@ import type { NodeEnvironment } from '../../../dataplane/compile/environment.ts'
 import { ownerOf } from '../../../dataplane/pipeline/cookie.ts';
 import { tunnelCarriers } from '../../../dataplane/pipeline/well-known.ts';
 import type { Peer, PeerSource } from '../../../kubernetes/resources/peer-source.ts';
+import type { ShownMode } from '../../../nodes/modes/peer-modes.ts';
 import type { NodeReader } from '../entries/node-reader.ts';
 import { type Check, type CheckContext, type FindingReporter, fine, reportAll, trouble } from './check.ts';
 import { largestAnswered, openEcho, reaches } from './echo.ts';
@@ -20,11 +21,11 @@ export interface TunnelPort {
   readonly nodeState: { readonly bridge: { has(owner: string): boolean } };
   readonly reader: Pick<NodeReader, 'tunnelPackets'>;
   /** @throws SeineError `UNAVAILABLE` until the node is known */
-  readonly running: () => { readonly environment: NodeEnvironment };
+  readonly running: () => { readonly environment: NodeEnvironment; readonly peers: { modesOf(name: string): readonly ShownMode[] } };
 }
 
 /**
- * Checks that every other node answers through the tunnel, to small packets and to the longest that pods send. An echo reply arrives only
+ * Checks that every other node answers, in the mode in which this node sends to it, to small packets and to the longest that pods send. An echo reply arrives only
  * if both directions work; if there is none, the counters of packets from the peer distinguish the two as far as possible.
  */
 export function tunnel(port: TunnelPort): Check {
@@ -38,7 +39,7 @@ export function tunnel(port: TunnelPort): Check {
         reporter.finding(noPeers(want));
         return;
       }
-      reporter.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
+      reporter.progress(`asking ${asked.length} of ${all.length} other nodes`);
       const silent = new UnresponsivePeers({ reader: port.reader, environment, reporter, blocked }, signal);
       const answered = await askAll(port, environment, asked, { reporter, silent }, signal);
       await silent.end(asked.length);
@@ -110,6 +111,7 @@ async function askPeer(port: TunnelPort, environment: NodeEnvironment, peer: Pee
     ways: asked,
     transport: transport[0],
     carrier: carrierOf(environment),
+    wireGuardPort: environment.wireGuard?.port,
     mtu: environment.gateway.mtu,
     dataPath: port.config.ovsDatapathType,
   };
@@ -118,21 +120,23 @@ async function askPeer(port: TunnelPort, environment: NodeEnvironment, peer: Pee
 interface Way {
   readonly from: Ip;
   readonly to: Ip;
+  readonly mode: ShownMode['mode'] | undefined;
 }
 
 /** Returns the paths from our gateway to the peer's, in each family of the peer. */
-function pathsTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
+function pathsTo({ nodeState, running }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
   if (!nodeState.bridge.has(ownerOf('peer', name))) return [];
+  const modes = running().peers.modesOf(name);
   return podCidrs.map(parseCidr).flatMap((cidr) => {
     const to = cidrAddress(cidr, 1n);
     const from = gateway.addresses.find(({ family }) => family === cidr.family);
-    return from ? [{ from, to }] : [];
+    return from ? [{ from, to, mode: modes.find(({ family }) => family === cidr.family)?.mode }] : [];
   });
 }
 
-async function probePath({ from, to }: Way, mtu: number, signal: AbortSignal): Promise<PathFacts> {
+async function probePath({ from, to, mode }: Way, mtu: number, signal: AbortSignal): Promise<PathFacts> {
   const echo = openEcho({ from, to });
-  const facts = { family: from.family, to: to.text };
+  const facts = { family: from.family, to: to.text, mode };
   if (echo === undefined) return { ...facts, echo: 'noRoute', largest: undefined };
   try {
     const small = await reaches(echo, {}, signal);
