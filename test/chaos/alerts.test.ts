@@ -97,3 +97,38 @@ it('SeineMeshPeers is true for nodes that are lost, slow or narrow, and SeinePro
   expect(firingFor('lost', 2)).toEqual(['SeineMeshPeers state=lost']);
   expect(firingFor('lost', 0)).toEqual([]);
 });
+
+it.each([
+  ['SeinePeerModes', ['seine_agent_problems{kind="peer.direct"} 1'], 'seine_agent_problems{kind="object"} 1'],
+  ['SeinePeerRoutes', ['seine_agent_problems{kind="route.conflict"} 1', 'seine_agent_problems{kind="route.detour"} 2'], ''],
+  [
+    'SeinePeersBlocked',
+    ['seine_agent_peer_modes{mode="blocked",family="ipv6"} 1'],
+    'seine_agent_peer_modes{mode="wireguard",family="ipv6"} 1',
+  ],
+  [
+    'SeineWireGuardHandshakes',
+    ['seine_agent_wireguard_peers{handshake="stale"} 1', 'seine_agent_wireguard_peers{handshake="none"} 1'],
+    'seine_agent_wireguard_peers{handshake="recent"} 4',
+  ],
+])('%s is true for what it names, and SeineProblem leaves that to it', (name, lines, other) => {
+  const alerts = readAlerts().filter((alert) => alert.name === name || alert.name === 'SeineProblem');
+  const wanted = new Set(alerts.flatMap(({ expression }) => expression.metrics));
+  const names = (text: string): readonly string[] => firing(alerts, [scrapeOf(0, text, wanted)]).map((alert) => alert.name);
+  for (const line of lines) {
+    expect(names(line)).toEqual([name]);
+    expect(names(line.replace(/\d$/, '0'))).toEqual([]);
+  }
+  expect(names(other)).not.toContain(name);
+});
+
+it('SeineCleartextDropped is true while packets are dropped that are not encrypted', () => {
+  const alerts = readAlerts().filter(({ name }) => name === 'SeineCleartextDropped');
+  const wanted = new Set(['seine_agent_cleartext_drops_total']);
+  const after = (...counts: readonly number[]): number =>
+    firing(
+      alerts,
+      counts.map((count, at) => scrapeOf(at, `seine_agent_cleartext_drops_total{family="ipv4"} ${count}`, wanted)),
+    ).length;
+  expect([after(3, 3), after(3, 4)]).toEqual([0, 1]);
+});
