@@ -14,6 +14,7 @@ import { CniFiles } from '../install/cni-files-check.ts';
 import { peersFromNodes } from '../kubernetes/resources/peer-source.ts';
 import { fetchPod } from '../kubernetes/resources/pod.ts';
 import { selfTest } from '../netlink/self-test.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
 import { watchContestedSettings } from '../nodes/local/contested-settings.ts';
 import { Readiness } from '../nodes/local/readiness.ts';
 import { RouteConflicts } from '../nodes/local/route-conflicts.ts';
@@ -218,8 +219,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, paths, checks, postNodeEvent, log } = parts;
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
-  const routes = { socket: stack.links.socket, held };
-  const routeConflicts = new RouteConflicts(routes);
+  const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
   return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached, encryption }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
@@ -234,7 +234,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
       healthChecks.follow(routingCheck(routeConflicts), signal),
       healthChecks.follow(
-        detourCheck(() => findDetours(routes)),
+        detourCheck(() => findDetours({ open: () => NetlinkSocket.open(), held })),
         signal,
       ),
       healthChecks.follow(peerModesCheck({ peers: reached, modes: paths.modes }), signal),

@@ -30,7 +30,7 @@ async function withRoutes(work: (parts: RoutedNode) => Promise<void>): Promise<v
     try {
       const held = hostEntries({ ...nothing, routes });
       await target.apply({ put: held, remove: new Set() });
-      await work({ socket, held: () => held, ip });
+      await work({ socket, open: () => NetlinkSocket.open({ namespace: lab.namespace }), held: () => held, ip });
     } finally {
       socket.close();
       await target.close();
@@ -40,6 +40,7 @@ async function withRoutes(work: (parts: RoutedNode) => Promise<void>): Promise<v
 
 interface RoutedNode {
   readonly socket: NetlinkSocket;
+  readonly open: () => NetlinkSocket;
   readonly held: () => ReturnType<typeof hostEntries>;
   readonly ip: (text: string) => void;
 }
@@ -60,8 +61,8 @@ it('finds routes of other programs that take packets of the gateway’s routes, 
   }));
 
 it('names routes of other programs to any part of a network, with the program', () =>
-  withRoutes(async ({ socket, held, ip }) => {
-    const check = detourCheck(() => findDetours({ socket, held }));
+  withRoutes(async ({ open, held, ip }) => {
+    const check = detourCheck(() => findDetours({ open, held }));
     const problems = async () => (await check.run(AbortSignal.timeout(20_000))).problems;
     expect(await problems()).toEqual([]);
     ip('route add 10.10.9.77/32 via 192.168.77.9 dev link0 proto static'); // by the same interface

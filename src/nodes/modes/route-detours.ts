@@ -24,7 +24,8 @@ interface OwnRoute {
 }
 
 interface RouteDetoursOptions {
-  readonly socket: NetlinkSocket;
+  /** Opens a socket for one reading: while a thread reads from it, no other call may use it. */
+  readonly open: () => NetlinkSocket;
   /** Returns the known content of the node's network stack; undefined while unknown. */
   readonly held: () => ReadonlyMap<HostKey, HostEntry> | undefined;
 }
@@ -35,19 +36,29 @@ interface RouteDetoursOptions {
  *
  * @throws SeineError `UNAVAILABLE` if the kernel does not answer
  */
-export async function findDetours({ socket, held }: RouteDetoursOptions): Promise<readonly RouteDetour[]> {
+export async function findDetours({ open, held }: RouteDetoursOptions): Promise<readonly RouteDetour[]> {
+  const socket = open();
+  try {
+    const own = ownRoutes(socket, held());
+    const families = new Set(own.map(({ network }) => network.family));
+    const others: Route[] = [];
+    for (const family of families) others.push(...(await listRoutesOffThread(socket, { family, table: mainTable })));
+    return detoursAmong(own, others);
+  } finally {
+    socket.close();
+  }
+}
+
+function ownRoutes(socket: NetlinkSocket, held: ReadonlyMap<HostKey, HostEntry> = new Map()): readonly OwnRoute[] {
   const indexes = new Map<string, number | undefined>();
   const own: OwnRoute[] = [];
-  for (const entry of held()?.values() ?? []) {
+  for (const entry of held.values()) {
     if (entry.kind !== 'route' || entry.route.kind === 'blackhole' || entry.route.table !== undefined) continue;
     const { destination: network, dev } = entry.route;
     if (!indexes.has(dev)) indexes.set(dev, getLink(socket, dev)?.index);
     own.push({ network, dev, link: indexes.get(dev) });
   }
-  const families = [...new Set(own.map(({ network }) => network.family))];
-  const others: Route[] = [];
-  for (const family of families) others.push(...(await listRoutesOffThread(socket, { family, table: mainTable })));
-  return detoursAmong(own, others);
+  return own;
 }
 
 /** Returns the routes of `others` that take a part of one of Seine's routes to another interface. */
