@@ -124,6 +124,28 @@ const groups: Groups = {
       meaning: 'maximum size of denied, refused and closed connections on disk; 0: none',
       values: 'bytes, or `1MiB` to `4GiB`; 0 for none',
     },
+    'flowLog.otlp.endpoint': {
+      meaning: '[export](flow-log.md#export) as OTLP logs over HTTP; `/v1/logs` is added to a URL without a path',
+      values: 'URL, or empty for none',
+    },
+    'flowLog.otlp.headersFile': { meaning: 'file with a header `Name: value` a line, read for each batch', standard: 'none', values: path },
+    'flowLog.otlp.caFile': {
+      meaning: 'certificates (PEM) that may have signed the endpoint’s',
+      standard: 'those of Node.js',
+      values: path,
+    },
+    'flowLog.otlp.filter': { meaning: 'what is exported', values: '`summary`, `all`, or [filters](flow-log.md#export)' },
+    'flowLog.ipfix.collector': {
+      meaning: '[export](flow-log.md#export) by IPFIX',
+      standard: '',
+      values: '`tcp://`, `udp://` or `tls://` with `HOST:PORT`, or empty for none',
+    },
+    'flowLog.ipfix.caFile': {
+      meaning: 'certificates (PEM) that may have signed the collector’s',
+      standard: 'those of Node.js',
+      values: path,
+    },
+    'flowLog.ipfix.filter': { meaning: 'records that are exported', values: '`all`, or [filters](flow-log.md#export)' },
   },
   ovs: {
     ovsDatapathType: { meaning: 'kernel (`system`) or userspace (`netdev`) [data path](data-paths.md)', values: '`system`, `netdev`' },

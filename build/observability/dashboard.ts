@@ -121,6 +121,12 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{instance}} {{cause}}': rate('flows_lost_total', 'instance, cause') },
     },
     {
+      title: 'Exported connections',
+      about:
+        'Records and summaries of the flow log by exporter: sent, and lost because the receiver is down or slow (full), or rejects them (refused).',
+      queries: { '{{exporter}} {{outcome}}': rate('flow_export_total', 'exporter, outcome') },
+    },
+    {
       title: 'Nodes that are not reached as usual',
       about: 'Of those that a node observes with echoes: lost, slow, or mtu (packets of full MTU are lost).',
       queries: { '{{instance}} {{state}}': `${value('mesh_peers', ',state=~"lost|slow|mtu"')} > 0` },

@@ -4,6 +4,8 @@ import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
 import { deniedChoices, liveConnectionsChoices, policyModes, unencryptedPeersChoices } from '../../dataplane/compile/environment.ts';
+import { exportFilter } from '../../operations/flow-log/export/export-filter.ts';
+import type { IpfixCollector } from '../../operations/flow-log/export/ipfix-receiver.ts';
 
 /** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
@@ -139,6 +141,55 @@ const historySchema = z.strictObject({
   size: size.default(32 * 2 ** 20),
 });
 
+/** Records that are exported; the schema of a query is that of `seinectl flows`. */
+const exportedFlows = z.string().superRefine((text, context) => {
+  try {
+    exportFilter(text);
+  } catch (thrown) {
+    context.addIssue({ code: 'custom', message: SeineError.from(thrown, 'filter').rawMessage });
+  }
+});
+
+/** Export of the flow log as OTLP logs over HTTP. */
+const otlpSchema = z.strictObject({
+  /** Empty: nothing is exported. `/v1/logs` is added to a URL without a path. */
+  endpoint: z
+    .literal('')
+    .or(z.url({ protocol: /^https?$/, error: 'is not an https:// or http:// URL' }))
+    .default(''),
+  /** File with a header `Name: value` a line, such as a token; read for each batch. */
+  headersFile: absolutePath.optional(),
+  /** File with certificates in PEM that may have signed the endpoint's. */
+  caFile: absolutePath.optional(),
+  /** Records to export: `summary`, `all`, or filters. */
+  filter: exportedFlows.default('summary'),
+});
+
+/** Export of the flow log by IPFIX. */
+const ipfixSchema = z.strictObject({
+  /** `tcp://`, `udp://` or `tls://` with host and port; empty: nothing is exported. */
+  collector: z
+    .string()
+    .transform((text, context): IpfixCollector | undefined => {
+      if (text === '') return undefined;
+      const [, transport, bracketed, name, port] =
+        /^(tcp|udp|tls):\/\/(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]{1,253}))(?::(\d{1,5}))?$/.exec(text) ?? [];
+      const collector = {
+        transport: transport as IpfixCollector['transport'],
+        host: bracketed ?? name ?? '',
+        port: Number(port ?? (transport === 'tls' ? 4_740 : 4_739)),
+      };
+      if (transport !== undefined && collector.port >= 1 && collector.port <= 65_535) return collector;
+      context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is not tcp://HOST:PORT, udp://HOST:PORT or tls://HOST:PORT` });
+      return z.NEVER;
+    })
+    .prefault(''),
+  /** File with certificates in PEM that may have signed the collector's. */
+  caFile: absolutePath.optional(),
+  /** Records to export: `all`, or filters. */
+  filter: exportedFlows.refine((text) => text !== 'summary', 'must be all or filters: IPFIX has no summaries').default('all'),
+});
+
 /** Settings of the flow log. The ConfigMap `seine-live` takes precedence over `enabled`. */
 const flowLogSchema = z.strictObject({
   enabled: z.boolean().default(false),
@@ -150,6 +201,8 @@ const flowLogSchema = z.strictObject({
   denied: z.boolean().default(true),
   /** Maximum size of denied, refused and closed connections below `stateDir`/flows; 0: they are in memory only. */
   keep: size.default(16 * 2 ** 20),
+  otlp: otlpSchema.prefault({}),
+  ipfix: ipfixSchema.prefault({}),
 });
 
 /** Duration as a number with `s` or `m`, or 0. Output: milliseconds. */
@@ -281,10 +334,12 @@ export function configKeys(): readonly string[] {
     history: historySchema,
     mesh: meshSchema,
     flowLog: flowLogSchema,
+    'flowLog.otlp': otlpSchema,
+    'flowLog.ipfix': ipfixSchema,
     trace: traceSchema,
   };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
-  return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
+  return [...Object.keys(schema.shape), ...parts].filter((key) => !Object.hasOwn(inner, key));
 }
 
 /** Returns the JSON Schema of the file, as far as it can be expressed: conditions on computed values are left out. */

@@ -2,10 +2,10 @@ import type { FlowLine, FlowLogState, FlowLosses, FlowSummaries } from '../../ap
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { flowFilter } from './flow-filter.ts';
 import type { FlowLog } from './flow-log.ts';
 import { flowView } from './flow-view.ts';
 import type { OpenedFlowLog } from './open-flow-log.ts';
+import { flowFilter } from './records/flow-filter.ts';
 import type { RunningFlowLog } from './running-flow-log.ts';
 
 /** Maximum number of readers that follow; other answers need room as well (`http-server.ts`). */

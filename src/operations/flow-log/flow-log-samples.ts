@@ -1,13 +1,15 @@
 import { lossCauses } from '../../api/flow-log.ts';
-import type { FlowLog } from './flow-log.ts';
+import { exportOutcomes } from './export/exported-item.ts';
+import type { RunningFlowLog } from './running-flow-log.ts';
 
 /** Value of a metric with its labels. */
 type FlowSample = readonly [labels: Readonly<Record<string, string>>, value: number];
 
 /** Returns the metrics of a log; of one that is off, no series with labels. Their number does not depend on pods. */
 export function flowLogSamples(
-  log: FlowLog | undefined,
-): Readonly<Record<'flow_log_enabled' | 'flows_total' | 'flows_lost_total', readonly FlowSample[]>> {
+  running: Pick<RunningFlowLog, 'flows' | 'exports'> | undefined,
+): Readonly<Record<'flow_log_enabled' | 'flows_total' | 'flows_lost_total' | 'flow_export_total', readonly FlowSample[]>> {
+  const log = running?.flows;
   const losses = log?.lossesTotal;
   return {
     flow_log_enabled: [[{}, log ? 1 : 0]],
@@ -15,6 +17,9 @@ export function flowLogSamples(
       const [event = '', verdict = ''] = key.split(' ');
       return [{ event, verdict }, count];
     }),
+    flow_export_total: (running?.exports.all ?? []).flatMap(({ name, counts }) =>
+      exportOutcomes.map((outcome): FlowSample => [{ exporter: name, outcome }, counts[outcome]]),
+    ),
     flows_lost_total: losses ? lossCauses.map((cause) => [{ cause }, losses[cause]]) : [],
   };
 }

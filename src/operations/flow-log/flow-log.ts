@@ -6,7 +6,7 @@ import { FairShares } from '../../policy/denied-log/fair-shares.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
 import type { FlowRecord, NumberedFlow, RecordedEnd } from './records/flow-record.ts';
 import { FlowRing } from './records/flow-ring.ts';
-import { FlowSummaryMinutes } from './records/flow-summaries.ts';
+import { FlowSummaryMinutes, type SummaryMinute } from './records/flow-summaries.ts';
 import { LossTally } from './records/loss-tally.ts';
 import { OpenedIndex } from './records/opened-index.ts';
 import {
@@ -111,6 +111,11 @@ export class FlowLog {
 
   summariesSince(sinceMs: number): Omit<FlowSummaries, 'state' | 'since'> & { readonly sinceMs: number } {
     return this.#summaries.since(sinceMs);
+  }
+
+  /** Returns the summaries of minutes by their number since 1970, the first of them included and the last not. */
+  minutesBetween(first: number, last: number): readonly SummaryMinute[] {
+    return this.#summaries.minutesBetween(first, last);
   }
 
   /** Counts connections, or packets of denied ones, that get no record. */

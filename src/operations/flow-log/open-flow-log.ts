@@ -13,6 +13,7 @@ import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
+import type { ExportSettings } from './export/flow-exports.ts';
 import { flowLogSwitch } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
 import { FlowLogPorts } from './sources/flow-log-ports.ts';
@@ -33,7 +34,7 @@ interface FlowLogParts {
       readonly records: number;
       readonly denied: boolean;
       readonly keep: number;
-    };
+    } & ExportSettings;
   };
   readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: FlowSources['bridge'] };
   readonly sources: {
@@ -101,6 +102,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     records: config.flowLog.records,
     recordsDenied: config.flowLog.denied,
     files: { folder: join(config.stateDir, 'flows'), bytesMax: config.flowLog.keep, node: config.nodeName },
+    exports: config.flowLog,
     names: {
       ownerOf: (address) => policy.holderOf(address) ?? nodes.at(address),
       isInPodNetwork: (address) => policy.isInPodNetwork(address),

@@ -8,6 +8,7 @@ import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { DeniedPacket } from '../../policy/denied-log/denied-packet.ts';
 import type { PolicyRefusals } from '../../policy/refusals/policy-refusals.ts';
 import type { NoEndpointResponder } from '../../services/packet-in/no-endpoint.ts';
+import { type ExportSettings, FlowExports } from './export/flow-exports.ts';
 import { FlowFiles } from './flow-files.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
 import type { FlowRecord } from './records/flow-record.ts';
@@ -30,6 +31,7 @@ export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
   /** Events of the kernel's tracker, if that is the bridge's: connections that ended. */
   readonly tracker?: TrackerSource;
   readonly files: Pick<ConstructorParameters<typeof FlowFiles>[0], 'folder' | 'bytesMax' | 'node'>;
+  readonly exports: ExportSettings;
   readonly policyMode: () => PolicyMode;
   readonly log: Log;
 }
@@ -46,6 +48,7 @@ export class RunningFlowLog {
   readonly flows: FlowLog;
   /** Records on disk, also of earlier agents. */
   readonly files: FlowFiles;
+  readonly exports: FlowExports;
   readonly #sources: FlowSources;
   readonly #counts: OpeningCounts;
   readonly #closing = new AbortController();
@@ -62,8 +65,12 @@ export class RunningFlowLog {
       wallMs: clock.wallMs,
       lost: (count) => this.flows.lost('disk', count),
     });
-    const recorded = (record: FlowRecord) => this.files.add(record);
+    const recorded = (record: FlowRecord): void => {
+      this.files.add(record);
+      this.exports.add(record);
+    };
     this.flows = new FlowLog({ ...sources, recorded, isEnforced: () => policyMode() === 'enforce' });
+    this.exports = this.#openExports();
     void this.#noteGap();
     this.#counts = new OpeningCounts({ bridge, now: clock.steadyMs });
     const observer = {
@@ -98,6 +105,12 @@ export class RunningFlowLog {
     this.#closing.abort(new SeineError('CANCELLED', 'the flow log is turned off'));
     for (const end of this.#ends) end();
     void this.files.close();
+    void this.exports.close();
+  }
+
+  #openExports(): FlowExports {
+    const { exports: settings, files, log, clock } = this.#sources;
+    return new FlowExports({ settings, node: files.node, log, clock, summaries: this.flows, losses: () => this.flows.lossesTotal });
   }
 
   /** Records the time since the last record of an earlier agent. */

@@ -219,7 +219,7 @@ function ofPolicies(agent: NodeMetricsPort) {
     policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
     policy_faulty_count: one(faultyPolicies(agent)),
     policy_refusals_total: refusalResults.map((result): Sample => [{ result }, agent.node()?.refusals.counters[result] ?? 0]),
-    ...flowLogSamples(agent.node()?.flowLog.running()?.flows),
+    ...flowLogSamples(agent.node()?.flowLog.running()),
     policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
       (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
     ),

@@ -16,6 +16,13 @@ interface Minute {
   others: number;
 }
 
+/** Summaries of one minute, and the number of its connections that are in none of them. */
+export interface SummaryMinute {
+  readonly minute: number;
+  readonly items: readonly FlowSummary[];
+  readonly others: number;
+}
+
 /**
  * Connections by minute, workloads, Service, port, verdict and rule. Opened, denied and refused connections are counted; a closed one adds
  * its bytes to that of its ends. Connections beyond the limit of a minute are counted together.
@@ -39,6 +46,13 @@ export class FlowSummaryMinutes {
     if (known) minute.byKey.set(key, summed(known, connections, bytesOf(record)));
     else if (minute.byKey.size < keysMax) minute.byKey.set(key, summed({ ...parts, connections: 0 }, connections, bytesOf(record)));
     else minute.others += connections;
+  }
+
+  /** Returns minutes by their number since 1970, the first of them included and the last not. */
+  minutesBetween(first: number, last: number): readonly SummaryMinute[] {
+    return this.#minutes
+      .filter(({ minute }) => minute >= first && minute < last)
+      .map(({ minute, byKey, others }) => ({ minute, items: [...byKey.values()], others }));
   }
 
   /** Returns sums since a time, the largest number of connections first. @param sinceMs Unix time; its minute is included as a whole */

@@ -1,8 +1,8 @@
-import { type FlowEvent, type FlowVerdict, flowEvents, flowVerdicts } from '../../api/flow-log.ts';
-import { SeineError } from '../../base/errors/seine-error.ts';
-import { canonicalIp } from '../../base/net/ip.ts';
-import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
-import type { FlowRecord, RecordedEnd } from './records/flow-record.ts';
+import { type FlowEvent, type FlowVerdict, flowEvents, flowVerdicts } from '../../../api/flow-log.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { canonicalIp } from '../../../base/net/ip.ts';
+import { protocolNames } from '../../../policy/denied-log/denied-packet.ts';
+import type { FlowRecord, RecordedEnd } from './flow-record.ts';
 
 type FlowTest = (flow: FlowRecord) => boolean;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { parseIp } from '../../base/net/ip.ts';
+import { parseIp } from '../../../base/net/ip.ts';
 import { flowFilter, flowFilterNames } from './flow-filter.ts';
-import type { FlowRecord } from './records/flow-record.ts';
+import type { FlowRecord } from './flow-record.ts';
 
 const flow: FlowRecord = {
   timeMs: 0,
