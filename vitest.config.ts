@@ -8,7 +8,7 @@ import { testTags } from './test/support/test-tags.ts';
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
  * whole lab; `ui` needs a browser, `runtime` a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
- * another Open vSwitch, `kubernetes` a real one, which is built, `release` podman, emulators and Go; none of these is part of `npm test`.
+ * another Open vSwitch, `export` the OpenTelemetry collector and tshark, `kubernetes` a real one, which is built, `release` podman, emulators and Go; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
  * Files run side by side, each in namespaces with names of its own: as many as the machine has processors. With one more, the labs of three
@@ -37,6 +37,7 @@ const order = [
   ['images'],
   ['upgrade'],
   ['ovs'],
+  ['export'],
   ['kubernetes'],
   ['release'],
 ];
@@ -176,6 +177,18 @@ export default defineConfig({
           testTimeout: 600_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 6 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'export',
+          include: ['test/export/*.test.ts'],
+          testTimeout: 180_000,
+          // The first run builds the collector.
+          hookTimeout: 3_600_000,
+          sequence: { groupOrder: 8 },
         },
       },
       {

@@ -22,6 +22,11 @@ const programs = {
     version: 'github.com/google/go-containerregistry/cmd/crane/cmd.Version',
   },
   cosign: { module: 'github.com/sigstore/cosign/v3', path: 'cmd/cosign', version: 'sigs.k8s.io/release-utils/version.gitVersion' },
+  builder: {
+    module: 'go.opentelemetry.io/collector/cmd/builder',
+    path: '',
+    version: 'go.opentelemetry.io/collector/cmd/builder/internal.version',
+  },
   actionlint: { module: 'github.com/rhysd/actionlint', path: 'cmd/actionlint', version: 'github.com/rhysd/actionlint.version' },
 };
 
@@ -69,11 +74,16 @@ export async function builtProgram(name) {
     say(`building ${name} ${programVersion(name)}, once`);
     mkdirSync(dirname(program), { recursive: true });
     const flags = `-s -w -X ${version}=v${programVersion(name)}`;
-    await runLogged(`go-${name}`, 'go', ['build', '-trimpath', '-ldflags', flags, '-o', `${program}.draft`, `${module}/${path}`], {
-      cwd: join(modulesFolder, name),
-      env: { CGO_ENABLED: '0' },
-      remedy: 'read the log; `go env GOPROXY` prints where modules come from, and GOTOOLCHAIN=auto allows a newer Go',
-    });
+    await runLogged(
+      `go-${name}`,
+      'go',
+      ['build', '-trimpath', '-ldflags', flags, '-o', `${program}.draft`, path === '' ? module : `${module}/${path}`],
+      {
+        cwd: join(modulesFolder, name),
+        env: { CGO_ENABLED: '0' },
+        remedy: 'read the log; `go env GOPROXY` prints where modules come from, and GOTOOLCHAIN=auto allows a newer Go',
+      },
+    );
     renameSync(`${program}.draft`, program);
   });
   return program;

@@ -60,6 +60,9 @@ export const browserPackages = {
   'chromium-headless-shell': 'the browser in which the page is tested',
 };
 
+/** Packages for `npm run test:export` only. */
+export const exportPackages = { tshark: 'reads the IPFIX that the flow log exports' };
+
 /** Packages for a real Kubernetes in the lab; the rest of it is built. Go is not among them: Debian 12's is too old. */
 export const kubernetesPackages = {
   runc: runtimePackages.runc,

@@ -10,6 +10,7 @@ import { runForeground } from './commands.mjs';
 import {
   arm64Packages,
   browserPackages,
+  exportPackages,
   imagePackages,
   installPackages,
   kernelDemoPackages,
@@ -69,6 +70,7 @@ async function setUpMachine(needs) {
     ...(needs.includes('arm64') && arm64Packages),
     ...(needs.includes('runtimes') && runtimePackages),
     ...(needs.includes('browser') && browserPackages),
+    ...(needs.includes('export') && exportPackages),
     ...(needs.includes('kubernetes') && kubernetesPackages),
     ...(needs.includes('images') && imagePackages),
     ...(needs.includes('release') && releasePackages),

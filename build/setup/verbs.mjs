@@ -3,7 +3,7 @@
  *
  * `needs` is the required set-up: `machine` (Debian packages; root), `kernel` (for the virtual machine; root), `kernel tests` (for its
  * tests; root), `runtimes` (container runtimes; root), `kubernetes` (for a real one, besides its build; root), `images` (for building the
- * images of an installation; root), `release` (for tests of a release; root), `arm64` (emulators and podman; root), `browser` (Chromium for tests of the page; root), `npm` (the packages of the lock file and the pinned Node),
+ * images of an installation; root), `release` (for tests of a release; root), `arm64` (emulators and podman; root), `browser` (Chromium for tests of the page; root), `export` (a reader of IPFIX; root), `npm` (the packages of the lock file and the pinned Node),
  * `products` (plugin, bundles, exports). `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or
  * `.mjs` file is a script for the pinned Node.
  */
@@ -24,6 +24,7 @@ export const verbs = {
   'test:fuzz': { needs: ['machine', 'npm'], run: ['test/fuzz/openflow.ts'] },
   'test:fuzz:guided': { needs: ['npm'], run: ['test/fuzz/guided.ts'] },
   'test:fuzz:ovsdb': { needs: ['npm'], run: ['test/fuzz/ovsdb.ts'] },
+  'test:export': { needs: ['machine', 'export', 'npm'], run: ['vitest', 'run', '--project', 'export'] },
   'test:flows': { needs: ['machine', 'npm', 'products'], run: ['build/test-flows.mjs'] },
   'test:hostile': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/hostile/main.ts'] },
   'test:images': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/test.mjs', '--project', 'images'] },
