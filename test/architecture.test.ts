@@ -45,7 +45,7 @@ for (const [room, allowed] of Object.entries(rooms)) {
   });
 }
 
-it('has at most ninety arrows between areas, and every one points to a lower floor', () => {
+it('has at most ninety-three arrows between areas, and every one points to a lower floor', () => {
   const floorOf = (area: string): number => floors.findIndex((floor) => floor.includes(area));
   const arrows = Object.entries(areas).flatMap(([from, used]) => used.map((to) => ({ from, to })));
   expect(arrows.length).toBeLessThanOrEqual(ARROWS_MAX);
@@ -95,7 +95,7 @@ it('has a page for every area, and for every folder of more than eight files', (
   expect([...Object.keys(areas), ...large].filter((folder) => !existsSync(join(sourcePath(folder), 'README.md')))).toEqual([]);
 });
 
-const ARROWS_MAX = 91;
+const ARROWS_MAX = 93;
 const FILES_MAX = 20;
 const AGENT_FILES_MAX = 15;
 const PAGE_FROM = 8;

@@ -137,7 +137,7 @@ const groups: Groups = {
     'flowLog.otlp.filter': { meaning: 'what is exported', values: '`summary`, `all`, or [filters](flow-log.md#export)' },
     'flowLog.ipfix.collector': {
       meaning: '[export](flow-log.md#export) by IPFIX',
-      standard: '',
+      standard: 'empty',
       values: '`tcp://`, `udp://` or `tls://` with `HOST:PORT`, or empty for none',
     },
     'flowLog.ipfix.caFile': {

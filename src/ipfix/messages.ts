@@ -36,7 +36,7 @@ const lengths: Readonly<Record<ElementType, number>> = {
   string: VARIABLE,
 };
 
-export interface MessageOptions {
+interface MessageOptions {
   /** Unix time (ms). */
   readonly exportMs: number;
   /** Number of data records of this session before the first message, modulo 2^32. */

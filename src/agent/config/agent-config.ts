@@ -4,14 +4,13 @@ import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
 import { deniedChoices, liveConnectionsChoices, policyModes, unencryptedPeersChoices } from '../../dataplane/compile/environment.ts';
-import { exportFilter } from '../../operations/flow-log/export/export-filter.ts';
-import type { IpfixCollector } from '../../operations/flow-log/export/ipfix-receiver.ts';
+import { flowLogSchema, ipfixSchema, otlpSchema } from './flow-log-config.ts';
+import { absolutePath, size } from './value-schemas.ts';
 
 /** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/, 'is not an interface name (1 to 15 letters, digits, "_", "." or "-")');
-const absolutePath = z.string().regex(/^\/[^\0]*$/, 'is not an absolute path');
 /** The kernel's limit is 108 bytes, with the NUL at the end (unix(7)). */
 const socketPath = absolutePath.refine((path) => Buffer.byteLength(path) <= 107, 'is longer than 107 bytes, which no socket can be');
 const cidr = z.string().transform((text, context): Cidr => {
@@ -123,86 +122,10 @@ const wireGuardSchema = z.strictObject({
   socketFolder: absolutePath.default('/var/run/wireguard'),
 });
 
-/** Size in bytes: a number, or with a suffix of Kubernetes quantities. */
-const size = z
-  .union([z.int(), z.string()])
-  .transform((value, context): number => {
-    const [, digits, unit] = /^(\d{1,12})(Ki|Mi|Gi)?B?$/.exec(String(value)) ?? [];
-    const bytes = Number(digits) * { '': 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 }[(unit ?? '') as '' | 'Ki' | 'Mi' | 'Gi'];
-    if (Number.isSafeInteger(bytes)) return bytes;
-    context.addIssue({ code: 'custom', message: `${JSON.stringify(value)} is not a size, such as 32MiB` });
-    return z.NEVER;
-  })
-  .refine((bytes) => bytes === 0 || (bytes >= 2 ** 20 && bytes <= 2 ** 32), 'is neither 0 nor from 1MiB to 4GiB');
-
 /** Settings of the history on disk. */
 const historySchema = z.strictObject({
   /** Maximum size of all files below `stateDir`/history; 0: nothing is recorded. */
   size: size.default(32 * 2 ** 20),
-});
-
-/** Records that are exported; the schema of a query is that of `seinectl flows`. */
-const exportedFlows = z.string().superRefine((text, context) => {
-  try {
-    exportFilter(text);
-  } catch (thrown) {
-    context.addIssue({ code: 'custom', message: SeineError.from(thrown, 'filter').rawMessage });
-  }
-});
-
-/** Export of the flow log as OTLP logs over HTTP. */
-const otlpSchema = z.strictObject({
-  /** Empty: nothing is exported. `/v1/logs` is added to a URL without a path. */
-  endpoint: z
-    .literal('')
-    .or(z.url({ protocol: /^https?$/, error: 'is not an https:// or http:// URL' }))
-    .default(''),
-  /** File with a header `Name: value` a line, such as a token; read for each batch. */
-  headersFile: absolutePath.optional(),
-  /** File with certificates in PEM that may have signed the endpoint's. */
-  caFile: absolutePath.optional(),
-  /** Records to export: `summary`, `all`, or filters. */
-  filter: exportedFlows.default('summary'),
-});
-
-/** Export of the flow log by IPFIX. */
-const ipfixSchema = z.strictObject({
-  /** `tcp://`, `udp://` or `tls://` with host and port; empty: nothing is exported. */
-  collector: z
-    .string()
-    .transform((text, context): IpfixCollector | undefined => {
-      if (text === '') return undefined;
-      const [, transport, bracketed, name, port] =
-        /^(tcp|udp|tls):\/\/(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]{1,253}))(?::(\d{1,5}))?$/.exec(text) ?? [];
-      const collector = {
-        transport: transport as IpfixCollector['transport'],
-        host: bracketed ?? name ?? '',
-        port: Number(port ?? (transport === 'tls' ? 4_740 : 4_739)),
-      };
-      if (transport !== undefined && collector.port >= 1 && collector.port <= 65_535) return collector;
-      context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is not tcp://HOST:PORT, udp://HOST:PORT or tls://HOST:PORT` });
-      return z.NEVER;
-    })
-    .prefault(''),
-  /** File with certificates in PEM that may have signed the collector's. */
-  caFile: absolutePath.optional(),
-  /** Records to export: `all`, or filters. */
-  filter: exportedFlows.refine((text) => text !== 'summary', 'must be all or filters: IPFIX has no summaries').default('all'),
-});
-
-/** Settings of the flow log. The ConfigMap `seine-live` takes precedence over `enabled`. */
-const flowLogSchema = z.strictObject({
-  enabled: z.boolean().default(false),
-  /** Maximum number of opened connections per second that this node records, shared equally by its namespaces; further ones are counted. */
-  openings: z.int().min(1).max(10_000).default(2_000),
-  /** Number of records in memory, of 128 bytes each. */
-  records: z.int().min(1_024).max(1_048_576).default(65_536),
-  /** True if denied connections of all pods are recorded. */
-  denied: z.boolean().default(true),
-  /** Maximum size of denied, refused and closed connections below `stateDir`/flows; 0: they are in memory only. */
-  keep: size.default(16 * 2 ** 20),
-  otlp: otlpSchema.prefault({}),
-  ipfix: ipfixSchema.prefault({}),
 });
 
 /** Duration as a number with `s` or `m`, or 0. Output: milliseconds. */

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
 import protobuf from 'protobufjs';
 import type { CollectedFlow, FlowCollector } from './collector.ts';
 
@@ -77,7 +78,8 @@ export class OtlpCollector implements FlowCollector {
       response.writeHead(answer.status, answer.retryAfterS === undefined ? {} : { 'retry-after': String(answer.retryAfterS) }).end();
       return;
     }
-    const logs = logsOf(Buffer.concat(parts));
+    const body = Buffer.concat(parts);
+    const logs = logsOf(request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body);
     const rejected = answer === 'ok' ? 0 : answer.rejects;
     this.logs.push(...logs.slice(rejected));
     const partial = rejected === 0 ? {} : { partialSuccess: { rejectedLogRecords: rejected, errorMessage: 'too old' } };

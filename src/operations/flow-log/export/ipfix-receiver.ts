@@ -35,7 +35,7 @@ interface IpfixReceiverOptions {
 }
 
 /** Connection to a collector, or a socket for datagrams to it. */
-interface Session {
+interface CollectorSession {
   readonly bytesMax: number;
   readonly repeatsTemplates: boolean;
   readonly write: (bytes: Uint8Array) => Promise<void>;
@@ -46,7 +46,7 @@ interface Session {
 /** Collector of IPFIX over TCP, TLS or UDP. A new connection begins with the templates, and counts its records from 0. */
 export class IpfixReceiver implements FlowReceiver {
   readonly #options: IpfixReceiverOptions;
-  #session: Session | undefined;
+  #session: CollectorSession | undefined;
   #sequence = 0;
   #templatesMs = Number.NEGATIVE_INFINITY;
   #counts: ExportCounts | undefined;
@@ -80,7 +80,7 @@ export class IpfixReceiver implements FlowReceiver {
     this.#session = undefined;
   }
 
-  async #connected(signal: AbortSignal): Promise<Session> {
+  async #connected(signal: AbortSignal): Promise<CollectorSession> {
     if (this.#session?.isOpen()) return this.#session;
     this.close();
     this.#session = await open(this.#options, within(signal, CONNECT_MS));
@@ -88,7 +88,7 @@ export class IpfixReceiver implements FlowReceiver {
     return this.#session;
   }
 
-  async #write({ write, bytesMax, repeatsTemplates }: Session, records: readonly DataRecord[]): Promise<void> {
+  async #write({ write, bytesMax, repeatsTemplates }: CollectorSession, records: readonly DataRecord[]): Promise<void> {
     const { domain, clock } = this.#options;
     const options = { exportMs: clock.wallMs(), sequence: this.#sequence, domain, bytesMax };
     const areTemplatesDue = clock.steadyMs() - this.#templatesMs >= (repeatsTemplates ? TEMPLATES_EVERY_MS : Number.POSITIVE_INFINITY);
@@ -103,7 +103,7 @@ export class IpfixReceiver implements FlowReceiver {
   }
 }
 
-async function open({ collector, caFile }: IpfixReceiverOptions, signal: AbortSignal): Promise<Session> {
+async function open({ collector, caFile }: IpfixReceiverOptions, signal: AbortSignal): Promise<CollectorSession> {
   try {
     return collector.transport === 'udp' ? await openDatagrams(collector, signal) : await openStream(collector, caFile, signal);
   } catch (thrown) {
@@ -111,7 +111,7 @@ async function open({ collector, caFile }: IpfixReceiverOptions, signal: AbortSi
   }
 }
 
-async function openDatagrams({ host, port }: IpfixCollector, signal: AbortSignal): Promise<Session> {
+async function openDatagrams({ host, port }: IpfixCollector, signal: AbortSignal): Promise<CollectorSession> {
   const { lookup } = await import('node:dns/promises');
   const { address, family } = await abortable(lookup(host), signal);
   const socket: DatagramSocket = createSocket(family === 6 ? 'udp6' : 'udp4');
@@ -130,7 +130,11 @@ async function openDatagrams({ host, port }: IpfixCollector, signal: AbortSignal
   };
 }
 
-async function openStream({ transport, host, port }: IpfixCollector, caFile: string | undefined, signal: AbortSignal): Promise<Session> {
+async function openStream(
+  { transport, host, port }: IpfixCollector,
+  caFile: string | undefined,
+  signal: AbortSignal,
+): Promise<CollectorSession> {
   const socket: Socket =
     transport === 'tls'
       ? connectTls({ host, port, ...(caFile !== undefined && { ca: readFileSync(caFile) }) })
