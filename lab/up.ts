@@ -12,8 +12,8 @@ import { endProcesses, labMark, type ProcessId, processOf } from './machine/proc
 import { labPaths } from './plan/names.ts';
 import { type LabPlan, parsePlan } from './plan/plan.ts';
 
-/** The end of the daemon is noticed immediately; this limit is for emulated hosts, where Node alone takes seconds to start. */
-const daemonStartMs = 60_000;
+/** The end of the daemon is noticed immediately; this limit is for emulated hosts, where Node alone takes a minute to start beside other work. */
+const daemonStartMs = 240_000;
 const daemonGraceMs = 3_000;
 const pollMs = 20;
 const logTailBytes = 4_000;

@@ -11,7 +11,8 @@ import { SetupError, say } from '../setup/progress.mjs';
 import { runWithOneMoreBoot } from './one-more-boot.mjs';
 import { logsOf } from './vm.mjs';
 
-const limitSeconds = 900;
+/** Far above the duration on an idle host: detects a hang. */
+const limitSeconds = 1_800;
 
 function jobFor([first, ...rest]) {
   if (first === '--smoke') return readFileSync(join(import.meta.dirname, 'smoke.sh'), 'utf8');

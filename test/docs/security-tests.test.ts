@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
@@ -7,7 +7,7 @@ const page = readFileSync(join(root, 'docs/contributing/security-tests.md'), 'ut
 const rows = page
   .slice(page.indexOf('<!-- hardening cases -->'))
   .split('\n')
-  .map((line) => /^\| (.+) \| `([^`]+\.test\.ts)` \| (?:"(.+)"|`npm run .+`) \|$/.exec(line))
+  .map((line) => /^\| (.+) \| `([^`]+\.test\.ts)` \| (?:"(.+)"|`npm run .+`) \| (?:`(.+)`|-|userspace|not run) \|$/.exec(line))
   .filter((row) => row !== null);
 
 it('lists every case that failed on 0.22.0 with its test', () => {
@@ -18,4 +18,12 @@ it('lists every case that failed on 0.22.0 with its test', () => {
 
 it.each(rows.map(([, subject = '', file = '', title]) => [subject, file, title] as const))('has the test of: %s', (_, file, title) => {
   expect(readFileSync(join(root, file), 'utf8')).toContain(title ?? '');
+});
+
+const onKernel = rows.flatMap(([, subject = '', file = '', , part]) => (part === undefined ? [] : [[subject, file, part] as const]));
+
+it.each(onKernel)('has a part of test:kernel with the test of: %s', (_, file, part) => {
+  const parts = readFileSync(join(root, 'build/kernel-vm/test.mjs'), 'utf8').split(/^ {2}\{ ?$|^ {2}(?=\{ name)/m);
+  const found = parts.find((text) => text.includes(`name: '${part}'`));
+  expect(found).toMatch(new RegExp(`['/]${basename(file, '.test.ts')}['.]`));
 });

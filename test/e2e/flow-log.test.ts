@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
-import { ask, type Outcome, type Probe } from '../../lab/probe/probe.ts';
-import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
 import { features } from '../../src/dataplane/pipeline/cookie.ts';
 import { openedMeters } from '../../src/dataplane/pipeline/well-known.ts';
@@ -12,9 +11,10 @@ import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
 import { readFlowLine, readSummaries } from '../../src/seinectl/flows/read-flows.ts';
 import { Random } from '../chaos/random.ts';
+import { ConnectionMix, type MixedConnection } from '../support/connection-mix.ts';
 import { namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
-import { eventually, families, type KubeService, ServiceLab } from '../support/service-lab.ts';
+import { eventually, type KubeService, ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
 /** Flow log of a lab with real packets: every connection of a seeded mix has a record, or is counted as lost. */
@@ -70,63 +70,10 @@ async function read(node: string, query = 'last=65536'): Promise<{ readonly flow
   return { flows: lines.flatMap((line) => ('flow' in line ? [line.flow] : [])), state };
 }
 
-interface Expected {
-  readonly from: string;
-  /** Pod that answered; for a denied connection the one that was asked. */
-  readonly to: string;
-  readonly protocol: string;
-  readonly service: string | undefined;
-  readonly isDenied: boolean;
-}
-
-let lastPort = 10_000;
-
-/** Asks over UDP from a port that no other connection of the test has: one with the ports of another is the same connection. */
-async function askFrom({
-  from,
-  address,
-  port,
-  timeoutMs,
-}: Probe): Promise<Pick<Outcome, 'is'> & { readonly answer: { readonly pod: string } }> {
-  const socket = await bindUdpIn(from, address.includes(':') ? '::' : '0.0.0.0', ++lastPort);
-  try {
-    const answered = new Promise<string>((resolve) => socket.once('message', (message) => resolve(message.toString())));
-    socket.on('error', () => undefined); // refused, or not reached: there is no answer
-    const send = () => socket.send('who\n', port, address);
-    send();
-    const again = setInterval(send, 500);
-    const ended = AbortSignal.timeout(timeoutMs);
-    const nothing = new Promise<undefined>((resolve) => ended.addEventListener('abort', () => resolve(undefined)));
-    const text = await Promise.race([answered, nothing]).finally(() => clearInterval(again));
-    return text === undefined ? { is: 'TIMEOUT', answer: { pod: '' } } : { is: 'OK', answer: JSON.parse(text) as { pod: string } };
-  } finally {
-    socket.close();
-  }
-}
-
-/** Opens a connection of the mix; undefined if it is not known what became of it. */
-async function open(random: Random): Promise<Expected | undefined> {
-  const from = random.pick(['client-1', 'client-2']);
-  const family = random.pick(families);
-  const protocol = random.pick(['tcp', 'udp'] as const);
-  const kind = random.pick(['service', 'service', 'pod', 'denied'] as const);
-  const to = kind === 'denied' ? random.pick(['client-1', 'client-2'].filter((name) => name !== from)) : random.pick(['web-1', 'web-2']);
-  const clusterIp = service.spec.clusterIPs?.find((ip) => ip.includes(':') === (family === 'ipv6'));
-  const address = kind === 'service' ? (clusterIp ?? '') : lab.ip(to, family);
-  const timeoutMs = kind === 'denied' ? 300 : 10_000 * slowness;
-  const probe = { from: lab.place(from), protocol, address, port: 80, timeoutMs };
-  const result = protocol === 'tcp' ? await ask(probe) : await askFrom(probe);
-  const shared = { from, protocol: protocol.toUpperCase(), service: kind === 'service' ? 'demo/flow-log' : undefined };
-  if (kind === 'denied') {
-    expect(result.is).toBe('TIMEOUT');
-    return { ...shared, to, isDenied: true };
-  }
-  return result.is === 'OK' ? { ...shared, to: result.answer.pod.replace('demo/', ''), isDenied: false } : undefined;
-}
-
 /** Records of a connection: one that the receiver's node denies is opened on that of its sender. */
-const keysOf = (each: Expected): readonly string[] => (each.isDenied ? [keyOf(each), keyOf({ ...each, isDenied: false })] : [keyOf(each)]);
-const keyOf = ({ from, to, protocol, service: through, isDenied }: Expected): string =>
+const keysOf = (each: MixedConnection): readonly string[] =>
+  each.isDenied ? [keyOf(each), keyOf({ ...each, isDenied: false })] : [keyOf(each)];
+const keyOf = ({ from, to, protocol, service: through, isDenied }: MixedConnection): string =>
   `${isDenied ? 'denied' : 'opened'} ${from} ${to} ${protocol} ${through ?? '-'}`;
 
 const isAnswered = (key: string): boolean => !/ client-\d (TCP|UDP) /.test(key);
@@ -170,12 +117,7 @@ it(`records each of ${total} connections with its pods, Service and policies, or
   timeout: 600_000,
 }, async () => {
   await turn('on');
-  const random = new Random(seed, 0);
-  const expected: Expected[] = [];
-  for (let begun = 0; begun < total; begun += concurrent) {
-    const opened = await Promise.all(Array.from({ length: Math.min(concurrent, total - begun) }, () => open(random)));
-    expected.push(...opened.flatMap((each) => each ?? []));
-  }
+  const expected = await new ConnectionMix(lab, service, new Random(seed, 0)).open(total, concurrent);
   expect(expected).toHaveLength(total);
   const want = counts(expected.flatMap(keysOf));
   let lost = 0;

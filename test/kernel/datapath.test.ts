@@ -2,13 +2,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../../lab/kube/cluster-policies.ts';
 import { inNetns } from '../../lab/machine/netns.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import type { AgentStatus } from '../../src/api/status.ts';
-import { parseIp } from '../../src/base/net/ip.ts';
+import { type Family, parseIp } from '../../src/base/net/ip.ts';
 import kernelAbilities from '../fixtures/data-paths/system.json' with { type: 'json' };
-import { ServiceLab } from '../support/service-lab.ts';
+import { attempts } from '../support/attempts.ts';
+import { type KubeService, ServiceLab } from '../support/service-lab.ts';
 
 /** Features that only the kernel's data path has. */
 let lab: ServiceLab;
@@ -98,4 +100,71 @@ it('forwards SCTP to a Service’s endpoint, on this node and on another, over b
   } finally {
     for (const close of closing) close();
   }
+});
+
+describe('SCTP that a cluster policy denies', () => {
+  const webs = ['web-1', 'web-2', 'web-3'];
+  const open = { ipv4: new Set(['connected']), ipv6: new Set(['connected']) };
+  const silent = { ipv4: new Set(['silent']), ipv6: new Set(['silent']) };
+  /** Errors of ICMP 3/13 and ICMPv6 1/1 at a socket. */
+  const refused = { ipv4: new Set(['EHOSTUNREACH']), ipv6: new Set(['EACCES']) };
+  const denyClients = (annotations: Readonly<Record<string, string>>) => ({
+    apiVersion: 'policy.networking.k8s.io/v1beta1',
+    kind: 'ClusterNetworkPolicy',
+    metadata: { name: 'deny-sctp', annotations },
+    spec: {
+      tier: 'Admin',
+      priority: 10,
+      subject: { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: 'web' } } } },
+      ingress: [
+        {
+          action: 'Deny',
+          from: [{ pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: 'client' } } } }],
+          protocols: [{ sctp: { destinationPort: { number: 9999 } } }],
+        },
+      ],
+    },
+  });
+  const signal = () => AbortSignal.timeout(120_000);
+  let service: KubeService;
+  let closing: readonly (() => void)[] = [];
+
+  beforeAll(async () => {
+    await lab.lab.api.send({ method: 'POST', path: crdPath, body: clusterPolicyCrd }, signal());
+    const ports = [{ name: 'signals', port: 5000, targetPort: 9999, protocol: 'SCTP' }];
+    service = await lab.service(lab.name('sctp'), { selector: { app: 'web' }, ports });
+    closing = webs.flatMap((pod) => lab.lab.pod(pod).ips.map((ip) => sctpServer(pod, ip)));
+  });
+  afterAll(() => {
+    for (const close of closing) close();
+  });
+
+  /** Ends of associations of a client with pods of its node and of others, and with the Service. */
+  async function ends(seconds: number): Promise<Readonly<Record<Family, ReadonlySet<string>>>> {
+    const of = async (family: Family) => {
+      const clusterIp = service.spec.clusterIPs?.find((ip) => parseIp(ip).family === family) ?? '';
+      const aims = [...webs.map((pod) => [lab.ip(pod, family), 9999] as const), [clusterIp, 5000] as const];
+      const from = lab.place('client-1');
+      const ended = await Promise.all(aims.map(([address, port]) => attempts(from, { protocol: 'sctp', address, port, seconds })));
+      return new Set(ended.flat().map(([end]) => end));
+    };
+    return { ipv4: await of('ipv4'), ipv6: await of('ipv6') };
+  }
+
+  it.each([
+    ['gets no answer', {}, silent],
+    ['is refused by an ICMP error that its socket reports, also in the name of a Service', { 'seine.dev/denied': 'reject' }, refused],
+  ] as const)('%s', { timeout: 1_200_000 }, async (_, annotations, expected) => {
+    const seconds = 15;
+    const become = async (wanted: typeof expected) =>
+      await expect.poll(async () => await ends(seconds), { timeout: 300_000 }).toEqual(wanted);
+    await become(open);
+    await lab.lab.api.send({ method: 'POST', path: clusterPoliciesPath, body: denyClients(annotations) }, signal());
+    try {
+      await become(expected);
+    } finally {
+      await lab.lab.api.send({ method: 'DELETE', path: `${clusterPoliciesPath}/deny-sctp` }, signal());
+    }
+    await become(open);
+  });
 });

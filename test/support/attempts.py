@@ -1,16 +1,20 @@
 """Opens connections, and prints how each ended and after how many milliseconds: JSON, a list of pairs.
 
-Arguments: protocol (tcp, udp), address, port, seconds to wait for each, count, attempts per second (0: one after another).
+Arguments: protocol (tcp, udp, sctp), address, port, seconds to wait for each, count, attempts per second (0: one after another).
 """
 import errno, json, select, socket, sys, time
 
 protocol, address, port, patience, count, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
 family = socket.AF_INET6 if ":" in address else socket.AF_INET
-kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
+kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
+# linux/in.h, linux/in6.h: a socket of SCTP learns of ICMP errors only with these
+IP_RECVERR, IPV6_RECVERR = 11, 25
 
 
 def begin():
-    s = socket.socket(family, kind)
+    s = socket.socket(family, kind, socket.IPPROTO_SCTP if protocol == "sctp" else 0)
+    if protocol == "sctp":
+        s.setsockopt(*((socket.IPPROTO_IPV6, IPV6_RECVERR) if ":" in address else (socket.IPPROTO_IP, IP_RECVERR)), 1)
     s.setblocking(False)
     code = s.connect_ex((address, port))
     if protocol == "udp":
