@@ -8,6 +8,7 @@ import { nothing } from '../../src/dataplane/desired/host-entries.ts';
 import { PacketInbox } from '../../src/dataplane/packet-io/packet-inbox.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import { networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
+import { readMeteredRefusals } from '../../src/operations/diagnose/entries/refusal-meters.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { directionTables, relationFlow } from '../../src/policy/flows/rows.ts';
 import { type PolicyDirection, type PolicyOutcome, policyDirections } from '../../src/policy/matrix/matrix.ts';
@@ -18,11 +19,18 @@ import { TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
 import { slowness } from '../support/test-datapath.ts';
 
+interface AnsweringAgent {
+  readonly refusals: PolicyRefusals;
+  readonly openflow: PacketInbox['connection'];
+  readonly end: AbortController;
+  isRecent: boolean;
+}
+
 /** Pods `a` and `b` are neighbours, `c` is on the other node. */
 let tapped: TappedCluster;
 const stop = new AbortController();
 /** Agents, as far as they answer denied packets. */
-const agents = new Map<string, { readonly refusals: PolicyRefusals; readonly end: AbortController; isRecent: boolean }>();
+const agents = new Map<string, AnsweringAgent>();
 
 const subjectClass = 5;
 /** Error of a datagram's socket: EHOSTUNREACH for ICMP 3/13, EACCES for ICMPv6 1/1. */
@@ -48,6 +56,7 @@ async function startAgent({ name }: PlannedNode): Promise<void> {
   const own = nodes.find((each) => each.name === name)?.pods ?? [];
   const agent = {
     end,
+    openflow: packets.connection,
     isRecent: false,
     refusals: new PolicyRefusals({
       packets,
@@ -202,6 +211,21 @@ describe.each(families)('a denied pod over %s', { tags: 'hardening' }, (family: 
     await deny('c', 'ingress', 'reject');
     expect(await attempt('n1', 'tcp', c, port.server, silence)).toBe('silent');
     expect(answered('n2')).toBe(before);
+  });
+
+  it('is counted where the rate of its share is exceeded', async () => {
+    await deny('a', 'egress', 'reject');
+    const openflow = agents.get('n1')?.openflow;
+    if (!openflow) throw new Error('the node has no agent');
+    const before = [await readMeteredRefusals(openflow, stop.signal), counted('n1').answered ?? 0] as const;
+    const sent = 500;
+    const flood = ['ping', '-n', '-q', '-l', `${sent}`, '-c', `${sent}`, '-W', '1', b.text];
+    // Its exit code is that of a ping without an answer.
+    await promisify(execFile)('nsenter', [`--net=/run/netns/${tapped.cluster.place('a')}`, ...flood]).catch(() => undefined);
+    const counts = async () => [(await readMeteredRefusals(openflow, stop.signal)) - before[0], (counted('n1').answered ?? 0) - before[1]];
+    // A burst may end before the flows: what is counted is at most what was sent.
+    await expect.poll(async () => Math.min(...(await counts()))).toBeGreaterThan(50);
+    expect((await counts()).reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(sent);
   });
 
   it('gets no answer if it became known a moment ago', async () => {

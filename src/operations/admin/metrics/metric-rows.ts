@@ -172,7 +172,7 @@ export const metricRows = {
   policy_rule_packets_left_out: { type: 'gauge', help: 'Rules beyond the limit of policy_rule_packets_total, which have no series.' },
   policy_refusals_total: {
     type: 'counter',
-    help: 'Denied packets that Open vSwitch passed to the agent because their sender may get an answer: answered, beyond the rate of the agent, from or to a pod that is not known for long, no longer denied, or not opening a connection.',
+    help: 'Denied packets whose sender may get an answer: answered; without one because they were above the rate of the meters of Open vSwitch, beyond the rate of the agent, from or to a pod that is not known for long, no longer denied, or not opening a connection.',
     labels: ['result'],
   },
   policy_log_packets_total: {

@@ -14,6 +14,7 @@ import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
 import { readAffinityUse } from '../../diagnose/entries/affinity-clients.ts';
 import { type GuardDropsPort, readClearDrops, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
+import { readMeteredRefusals } from '../../diagnose/entries/refusal-meters.ts';
 import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts';
@@ -158,6 +159,10 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     sctp_unlearned_packets_total: unlearned,
     ...(await affinities(agent.openflow, signal)),
     drops_total: drops,
+    policy_refusals_total: [
+      ...refusalResults.map((result): Sample => [{ result }, agent.node()?.refusals.counters[result] ?? 0]),
+      ...(await meteredRefusals(agent.openflow, signal)),
+    ],
     policy_packets_total: verdicts,
     policy_rule_packets_total: rules,
     policy_rule_packets_left_out: one(rulesLeftOut),
@@ -218,7 +223,6 @@ function ofPolicies(agent: NodeMetricsPort) {
     policy_suspensions: one(suspensions.length),
     policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
     policy_faulty_count: one(faultyPolicies(agent)),
-    policy_refusals_total: refusalResults.map((result): Sample => [{ result }, agent.node()?.refusals.counters[result] ?? 0]),
     ...flowLogSamples(agent.node()?.flowLog.running()),
     policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
       (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
@@ -343,6 +347,14 @@ async function unlearnedAssociations(openflow: OpenFlowConnection, signal: Abort
   // Not connected: other metrics report it.
   return await readUnlearnedAssociations(openflow, patience).then(
     (packets) => one(Number(packets)),
+    () => [],
+  );
+}
+
+/** No sample if OVS does not answer now. */
+async function meteredRefusals(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
+  return await readMeteredRefusals(openflow, within(signal, UNKNOWN_PEERS_TIMEOUT_MS)).then(
+    (packets) => [[{ result: 'metered' }, packets]],
     () => [],
   );
 }
