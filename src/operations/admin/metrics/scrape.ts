@@ -12,11 +12,7 @@ import type { ReflectorStatus } from '../../../kubernetes/client/reflector/refle
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
-import { readAffinityUse } from '../../diagnose/entries/affinity-clients.ts';
 import { type GuardDropsPort, readClearDrops, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
-import { readMeteredRefusals } from '../../diagnose/entries/refusal-meters.ts';
-import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
-import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
 import { flowLogSamples } from '../../flow-log/flow-log-samples.ts';
@@ -27,12 +23,10 @@ import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../pr
 import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
 import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
+import { affinities, meteredRefusals, unknownTunnelPeers, unlearnedAssociations } from './ovs-samples.ts';
 import type { AgentRecord } from './record.ts';
 import { wireGuardSamples } from './wireguard-samples.ts';
 
-/** Maximum number of addresses that are counted separately; OVS remembers no more either. */
-const UNKNOWN_PEERS_MAX = 256;
-const UNKNOWN_PEERS_TIMEOUT_MS = 1_000;
 const DATA_PATH_PATIENCE_MS = 1_000;
 
 const one = (value: number): readonly Sample[] => [[{}, value]];
@@ -331,41 +325,6 @@ function ofSources({ sourceStatuses }: SourceMetricsPort, record: AgentRecord) {
     ),
     source_failures_total: each(({ kind }) => record.sumOf('source_failures_total', { kind })),
   };
-}
-
-/** No samples if OVS does not answer now. */
-async function unknownTunnelPeers(openflow: OpenFlowConnection, signal: AbortSignal): Promise<Sample[]> {
-  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
-  // Not connected: other metrics report it.
-  const found = await readUnknownTunnelPeers(openflow, patience).catch((): ReadonlyMap<string, bigint> => new Map());
-  return [...found].slice(0, UNKNOWN_PEERS_MAX).map(([address, packets]): Sample => [{ address }, Number(packets)]);
-}
-
-/** No samples if OVS does not answer now. */
-async function unlearnedAssociations(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
-  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
-  // Not connected: other metrics report it.
-  return await readUnlearnedAssociations(openflow, patience).then(
-    (packets) => one(Number(packets)),
-    () => [],
-  );
-}
-
-/** No sample if OVS does not answer now. */
-async function meteredRefusals(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
-  return await readMeteredRefusals(openflow, within(signal, UNKNOWN_PEERS_TIMEOUT_MS)).then(
-    (packets) => [[{ result: 'metered' }, packets]],
-    () => [],
-  );
-}
-
-/** No samples if OVS does not answer now. */
-async function affinities(openflow: OpenFlowConnection, signal: AbortSignal) {
-  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
-  return await readAffinityUse(openflow, patience).then(
-    ({ clients, full }) => ({ service_affinity_clients: one(clients), service_affinity_full_ports: one(full.size) }),
-    () => ({ service_affinity_clients: [], service_affinity_full_ports: [] }),
-  );
 }
 
 /** Values that this data path does not report, or cannot report now, have no sample. */
