@@ -37,7 +37,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     this version, one after another and beside each other, under traffic; timings: how long pods
                     and Services take, beside the reference plugins and a real kube-proxy; runtimes: \`npm run test:runtime\` with each
                     containerd that can be built; e2e: all of upstream's tests of the network
-                    that need no cloud, once IPv4 first and once IPv6 first; policy or conformance: a part of those;
+                    that need no cloud, once IPv4 first and once IPv6 first; policy, services or conformance: a part of those;
                     policy-api: the conformance suite of ClusterNetworkPolicy, once IPv4 first and once IPv6 first
   --all             all of these, but the parts
   --short           an installation and a few of upstream's tests on it, as CI does; with --only, a few of that set of upstream's
@@ -47,6 +47,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
   --pod-interface KIND  auto, standing or veth: what pods get; the agent's default if absent
+  --mode MODE       traffic mode of upstream's lab: encap, noEncap or hybrid (encap)
+  --encryption KIND  wireguard: encryption between the nodes of upstream's lab
   --record          keep what e2e came to for docs/records/conformance.md, which \`npm run docs\` regenerates; of a part (--focus): which failures
                     did not come again
   --keep            leave the lab as it is after the tests, to be looked at
@@ -100,6 +102,8 @@ const options = {
   nodes: { type: 'string' },
   procs: { type: 'string' },
   'pod-interface': { type: 'string' },
+  mode: { type: 'string' },
+  encryption: { type: 'string' },
   record: { type: 'boolean' },
   keep: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -169,9 +173,9 @@ async function inLab(families, asked, work) {
   if ((await lab('down')) !== 0) return add(0, 1);
   try {
     const nodes = asked.nodes ?? nodesUsual;
-    const kind = asked['pod-interface'];
-    const pods = kind === undefined ? [] : ['--pod-interface', kind];
-    if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families, ...pods)) !== 0) return add(0, 1);
+    const given = ['pod-interface', 'mode', 'encryption'].filter((name) => asked[name] !== undefined);
+    const more = given.flatMap((name) => [`--${name}`, asked[name]]);
+    if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families, ...more)) !== 0) return add(0, 1);
     return await work(nodes);
   } finally {
     if (!asked.keep) await lab('down');
@@ -195,8 +199,9 @@ function factsOf({ version, programs }, asked, nodes) {
   return { date: new Date().toISOString().slice(0, 10), command: 'npm run test:kubernetes -- --only e2e', versions };
 }
 
-/** A part does not replace the record of the whole: it marks failures that did not recur. */
-function record(summary, { focus, short: few }) {
+/** A part does not replace the record of the whole: it marks failures that did not recur. Runs in another mode are not recorded. */
+function record(summary, { focus, short: few, mode, encryption }) {
+  if (mode !== undefined || encryption !== undefined) return;
   if (focus !== undefined || few) recordPart(recordFolder, summary);
   else recordRun(recordFolder, summary);
 }

@@ -17,7 +17,7 @@ const limit = '2h';
  * @param {string} wanted.set one of `sets`
  * @param {string} wanted.families of the lab, such as `ipv4,ipv6`
  * @param {string} wanted.labFolder folder of the lab
- * @param {{ short?: boolean, focus?: string, procs?: string }} asked
+ * @param {{ short?: boolean, focus?: string, procs?: string, mode?: string, encryption?: string }} asked
  * @returns result of each test, ginkgo's report, and ginkgo's own failure, if it failed as a whole
  */
 export async function runUpstream({ set, families, labFolder }, asked) {
@@ -51,8 +51,10 @@ export async function runUpstream({ set, families, labFolder }, asked) {
 }
 
 /** Name of a run: a part of a set does not replace all of it. */
-function nameOf(set, families, { short }) {
-  return [set, ...(short ? ['short'] : []), families.replace(',', '-')].join('-');
+function nameOf(set, families, { short, mode, encryption }) {
+  return [set, ...(short ? ['short'] : []), ...(mode ? [mode] : []), ...(encryption ? [encryption] : []), families.replace(',', '-')].join(
+    '-',
+  );
 }
 
 /** Path of ginkgo's report of the last run of a set. */

@@ -65,7 +65,13 @@ export const sets = {
     short: '(Networking Granular Checks|DNS should provide DNS for services|Services should be able to|session affinity)',
     skip: '\\[Serial\\]|\\[Disruptive\\]',
   },
-  /** Both of those and the rest. */
+  /** Services by every address, their endpoints, and host ports; with `policy` what each traffic mode has to serve alike. */
+  services: {
+    focus: (part = '') => `\\[sig-network\\].*(Services|HostPort|EndpointSlice|Networking Granular).*${part}`,
+    short: '(should serve|should be able to|session affinity|should function for)',
+    skip: leftOut.map(({ pattern }) => pattern).join('|'),
+  },
+  /** All of those and the rest. */
   e2e: {
     focus: (part = '') => `\\[sig-network\\].*${part}`,
     short: `(${fewOfAll.join('|')})`,

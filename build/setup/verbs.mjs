@@ -30,6 +30,7 @@ export const verbs = {
   'test:images': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/test.mjs', '--project', 'images'] },
   'test:kernel': { needs: ['machine', 'kernel', 'kernel tests', 'npm', 'products'], run: ['build/kernel-vm/test.mjs'] },
   'test:kubernetes': { needs: ['machine', 'kubernetes', 'images', 'npm', 'products'], run: ['build/test-kubernetes.mjs'] },
+  'test:modes': { needs: ['machine', 'npm', 'products'], run: ['build/test-modes.mjs'] },
   'test:ovs': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/ovs/test.mjs'] },
   'test:policy': { needs: ['machine', 'npm', 'products'], run: ['build/test-policy.mjs'] },
   'test:random': { needs: ['machine', 'npm', 'products'], run: ['build/test-random.mjs'] },

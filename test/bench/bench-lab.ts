@@ -16,7 +16,7 @@ import { inNetns } from '../../lab/machine/netns.ts';
 import { agentProcess, agentReadiness } from '../../lab/node/agent.ts';
 import { ovsProcess } from '../../lab/node/ovs.ts';
 import { labPaths, type NodePaths, netnsPrefix, nodePaths } from '../../lab/plan/names.ts';
-import { type LabPlan, type NodePlan, planLab } from '../../lab/plan/plan.ts';
+import { type LabPlan, type NodePlan, planLab, type TrafficMode } from '../../lab/plan/plan.ts';
 import { bringUp } from '../../lab/up.ts';
 import type { AgentStatus } from '../../src/api/status.ts';
 import type { Family } from '../../src/base/net/ip.ts';
@@ -33,6 +33,8 @@ export interface BenchLabOptions {
   readonly cluster?: (objects: ClusterObjects) => void;
   /** Storage of the agent's journal; the disk if absent. */
   readonly journal?: 'disk' | 'memory';
+  /** How the node sends to others; through the tunnel if absent. */
+  readonly mode?: TrafficMode;
 }
 
 /** A lab of one node, as after `seine-lab up`, with the agent as it ships: the bundle. */
@@ -49,9 +51,9 @@ export class BenchLab {
     this.api = api;
   }
 
-  static async start({ families, cluster, journal = 'disk' }: BenchLabOptions): Promise<BenchLab> {
+  static async start({ families, cluster, journal = 'disk', mode }: BenchLabOptions): Promise<BenchLab> {
     const dir = `/run/seine-b-${randomBytes(3).toString('hex')}`;
-    const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', ...testPodInterface });
+    const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', mode, ...testPodInterface });
     const [node] = plan.nodes;
     if (!node) throw new Error('a lab without a node');
     if (existsSync(dir)) throw new Error(`${dir} is there already`); // a folder of the user, not to be removed below

@@ -75,8 +75,12 @@ export function remoteEndpoint(number: number): JsonRecord {
 }
 
 /** Nodes that exist in the API only. */
-export function addNodes(cluster: ClusterObjects, count: number): void {
-  for (let index = 1; index <= count; index++) create(cluster, '', 'nodes', undefined, nodeManifest(index));
+export function addNodes(cluster: ClusterObjects, count: number, annotations: Readonly<Record<string, string>> = {}): void {
+  for (let index = 1; index <= count; index++)
+    create(cluster, '', 'nodes', undefined, {
+      ...nodeManifest(index),
+      metadata: { name: `peer-${index}`, annotations: { ...annotations } },
+    });
 }
 
 /** @param index from 1, below 16,384 */

@@ -3,6 +3,7 @@ import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
 import { clusterPolicyRowNames, clusterPolicyRows } from './cluster-policy-rows.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
+import { directRowNames, directRows } from './direct-rows.ts';
 import { fleetRowNames, fleetRows } from './fleet-rows.ts';
 import { flowLogRowNames, flowLogRows } from './flow-log-rows.ts';
 import { largeObjectRowNames, largeObjects } from './large-object-rows.ts';
@@ -16,6 +17,7 @@ import { policyNetworksRowNames, policyNetworksRows } from './policy-networks-ro
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
 import { policyVerifyRowNames, policyVerifyRows } from './policy-verify-rows.ts';
+import { rotationRowNames, rotationRows } from './rotation-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { simulateRowNames, simulateRows } from './simulate-rows.ts';
@@ -49,6 +51,8 @@ export const scenes: readonly Scene[] = [
   { rows: ['svc.endpoints5000'], measure: coldScene('svc.endpoints5000', { services: 1, endpoints: 5_000 }) },
   { rows: ['agent.rss.nodes5000', 'node.join5000'], measure: nodeOfManyPeers },
   { rows: stormRowNames, measure: stormOfPeers },
+  { rows: rotationRowNames, measure: ({ print }) => rotationRows(print) },
+  { rows: directRowNames, measure: ({ selected, print }) => directRows(selected, print) },
   { rows: ovsdbRowNames, measure: ovsdbRows },
   { rows: openflowRowNames, measure: openflowRows },
   { rows: policyRowNames, measure: policyRows },

@@ -12,15 +12,17 @@ import { createAll, type DemoManifest, manifests, podsReady } from '../../lab/de
 import { removeLab } from '../../lab/down.ts';
 import { KubeApi } from '../../lab/kube/kube-api.ts';
 import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { livingProcess } from '../../lab/machine/files.ts';
 import { inNetns } from '../../lab/machine/netns.ts';
 import { agentReadiness } from '../../lab/node/agent.ts';
 import type { OvsDaemon } from '../../lab/node/ovs.ts';
 import { labPaths, nodePaths, realLabDir } from '../../lab/plan/names.ts';
-import { type LabOptions, type LabPlan, type NodePlan, planLab } from '../../lab/plan/plan.ts';
+import { type LabOptions, type LabPlan, type NodePlan, planLab, subnetOf } from '../../lab/plan/plan.ts';
 import { ask, type Outcome } from '../../lab/probe/probe.ts';
 import { askStatus, bringUp } from '../../lab/up.ts';
 import { untilServed } from './served.ts';
 import { slowness, testDatapath, testPodInterface } from './test-datapath.ts';
+import { testMode } from './test-mode.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
@@ -62,6 +64,7 @@ export class ConvergeLab {
       tunnel: 'geneve',
       datapath: testDatapath,
       ...testPodInterface,
+      ...testMode,
       ...want,
     });
     try {
@@ -78,7 +81,25 @@ export class ConvergeLab {
     await createAll(this.api, wanted, AbortSignal.timeout(bringUpMs));
     await podsReady(this.api, wanted.filter(({ object }) => object['kind'] === 'Pod').length, AbortSignal.timeout(bringUpMs));
     await untilServed(this.plan, this.api, AbortSignal.timeout(servedWithinMs * slowness));
+    await this.#untilPeersInMode();
     this.pods = (await askStatus(this.plan.dir)).pods;
+  }
+
+  /** Waits until each node sends to each other node in the mode of the lab; agents begin with the tunnel, or with nothing. */
+  async #untilPeersInMode(): Promise<void> {
+    const { mode = 'encap', encryption, nodes } = this.plan;
+    if (mode === 'encap' && encryption === undefined) return;
+    const wanted = encryption === undefined ? 'direct' : 'wireguard';
+    for (const [at, node] of nodes.entries()) {
+      const isInSubnet = (other: NodePlan): boolean => mode !== 'hybrid' || subnetOf(this.plan, node) === subnetOf(this.plan, other);
+      const peers = nodes.filter((other) => other !== node && (encryption !== undefined || isInSubnet(other))).length;
+      const count = async (): Promise<number> => (await this.metrics(at + 1)).get(`peer_modes{mode="${wanted}",family="ipv4"}`) ?? 0;
+      await until(
+        async () => (await count()) === peers,
+        servedWithinMs * slowness,
+        () => `${node.name} does not send to ${peers} nodes by ${wanted}`,
+      );
+    }
   }
 
   async remove(): Promise<void> {
@@ -124,6 +145,16 @@ export class ConvergeLab {
   /** Processes on all nodes. */
   async switchPids(): Promise<readonly number[]> {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ vswitchdPid }) => vswitchdPid ?? []);
+  }
+
+  /** Processes that serve WireGuard devices, and those that start them again; none where the kernel has the devices. */
+  wireGuardPids(): readonly number[] {
+    return this.plan.nodes.flatMap(({ name }) => {
+      const keeper = livingProcess(join(nodePaths(this.plan.dir, name).dir, 'wireguard.pid'))?.pid;
+      if (keeper === undefined) return [];
+      const children = readFileSync(`/proc/${keeper}/task/${keeper}/children`, 'utf8').split(' ').map(Number);
+      return [keeper, ...children.filter((pid) => pid > 0)];
+    });
   }
 
   /** Processes on all nodes. */
