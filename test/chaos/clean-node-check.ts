@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Place, portsPath, run, runIn, startIn, until } from './host.ts';
 import type { Lab } from './lab.ts';
@@ -53,6 +53,7 @@ export class VirginGround {
   readonly #wires: NodeWires;
   readonly #log: number;
   #relay: ChildProcess | undefined;
+  #wireGuard: ChildProcess | undefined;
   #isPinned = false;
 
   private constructor(place: Place, outside: string, wires: NodeWires) {
@@ -71,6 +72,7 @@ export class VirginGround {
     await ground.#wire();
     if (lab.options.podInterface !== 'veth') await ground.#pinPorts();
     await Promise.all([ground.#startRelay(viewSocket), ground.#startSwitch()]);
+    if (lab.options.paths === 'wireguard') await ground.#startWireGuard();
     return ground;
   }
 
@@ -85,6 +87,7 @@ export class VirginGround {
   /** Ends OVS and deletes the namespaces. Their processes must have ended. */
   async remove(): Promise<void> {
     this.#relay?.kill('SIGKILL');
+    this.#wireGuard?.kill('SIGKILL');
     for (const daemon of ['ovs-vswitchd', 'ovsdb-server']) killByFile(join(this.place.rundir, `${daemon}.pid`));
     for (const netns of [this.place.netns, this.#outside]) await run('ip', ['netns', 'delete', netns]);
     if (this.#isPinned) await run('umount', ['--lazy', portsPath(this.place)]);
@@ -149,6 +152,20 @@ export class VirginGround {
       async () => (await runIn(this.#outside, 'ss', ['-Hltn'])).includes(`:${port}`),
       60_000,
       () => 'the way to the API server does not listen',
+    );
+  }
+
+  /** Starts the process that serves the WireGuard device, with a folder of its own for the socket, as a lab does. */
+  async #startWireGuard(): Promise<void> {
+    const { netns, rundir } = this.place;
+    const folder = join(rundir, 'wireguard');
+    mkdirSync(folder, { mode: 0o700 });
+    const script = 'mkdir -p /var/run/wireguard; mount --bind "$1" /var/run/wireguard; exec wireguard-go -f antrea-wg0';
+    this.#wireGuard = startIn(netns, 'unshare', ['--mount', 'sh', '-c', script, 'sh', folder], this.#log, this.mark);
+    await until(
+      async () => existsSync(join(folder, 'antrea-wg0.sock')),
+      60_000,
+      () => 'wireguard-go does not start',
     );
   }
 

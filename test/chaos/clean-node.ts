@@ -1,15 +1,16 @@
 import type { ChildProcess } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { plainKubeconfig } from './api-view.ts';
 import type { NodeWires, VirginGround } from './clean-node-check.ts';
 import { metrics } from './counters.ts';
 import { ended, type Place, run, runIn, startIn, until } from './host.ts';
-import { agentFlags, type Lab, readiness, shippedAgent } from './lab.ts';
+import { agentFlags, type Lab, type NodePaths, readiness, shippedAgent } from './lab.ts';
 import { type Attachment, attachmentsOf, isStanding, nodeEndOf } from './pod-interfaces.ts';
 
 const readyMs = 600_000;
+const keyFile = 'wireguard.key';
 const portsMs = 300_000;
 
 /** A pod of the fresh node, and of the tested node. */
@@ -42,6 +43,8 @@ export class Virgin {
     const { netns, rundir } = ground.place;
     const there = (text: string): string => text.replaceAll(lab.tried.rundir, rundir);
     for (const folder of ['run', 'state', 'net.d', 'cni-bin']) mkdirSync(join(rundir, folder), { mode: 0o700, recursive: true });
+    // The Node object announces the key of the tested node.
+    if (lab.options.paths === 'wireguard') copyFileSync(join(lab.stateDir, keyFile), join(rundir, 'state', keyFile));
     const kubeconfig = join(rundir, 'kubeconfig');
     writeFileSync(kubeconfig, stringify(plainKubeconfig(`http://${wires.apiServer}`)));
     const config = join(rundir, 'agent.yaml');
@@ -61,6 +64,7 @@ export class Virgin {
       readyMs,
       () => `the virgin agent is not ready: ${says}`,
     );
+    if (lab.options.paths !== undefined) await untilPeerInMode(ground.place, peerMode[lab.options.paths]);
     const add = (attachment: Attachment) => addPod(lab, ground, conf, attachment);
     const [standing, pairs] = apart(attachmentsOf(lab.tried.rundir));
     const pods = await Promise.all(pairs.map(add));
@@ -89,6 +93,18 @@ function configOf(ofTried: string): string {
 function apart(attachments: readonly Attachment[]): readonly [readonly Attachment[], readonly Attachment[]] {
   const stands = (attachment: Attachment): boolean => isStanding(nodeEndOf(attachment));
   return [attachments.filter(stands), attachments.filter((each) => !stands(each))];
+}
+
+/** Mode of the other node in the agent's metrics. */
+const peerMode: Readonly<Record<NodePaths, string>> = { noEncap: 'direct', wireguard: 'wireguard' };
+
+/** Waits until the agent sends to the other node as the lab is configured: it begins with the tunnel, or with nothing. */
+async function untilPeerInMode(place: Place, mode: string): Promise<void> {
+  await until(
+    async () => (await metrics(place)).includes(`seine_agent_peer_modes{mode="${mode}",family="ipv6"} 1`),
+    portsMs,
+    () => `the virgin agent does not send to the other node by ${mode}`,
+  );
 }
 
 type PortCounts = Readonly<Record<'free' | 'coming', number>>;

@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
 import { type Deadline, type Deed, nothingThere, type StepKind } from './step.ts';
-import { everyKind, standingFamilies, stepFamilies } from './steps/all.ts';
+import { everyKind, pathSteps, standingFamilies, stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
 import { podSteps } from './steps/pods.ts';
 
@@ -11,6 +11,8 @@ export type AgentState = 'alive' | 'dead' | 'starting' | 'frozen';
 const drawsMost = 60;
 const pairsOf = 0.25;
 const podsOf = 0.15;
+/** Part of the steps that concern the ways between nodes, in labs that do not use the tunnel. */
+const pathsOf = 0.5;
 /** Weights of the families of steps, in the order of the list; expensive starts of an agent are rare. */
 const weights = [3, 4, 3, 0.7, 0.6];
 const states: readonly AgentState[] = ['alive', 'alive', 'alive', 'alive', 'alive', 'alive', 'frozen', 'frozen', 'dead', 'starting'];
@@ -80,6 +82,8 @@ function drawPod(scene: Scene, random: Random): Drawn | undefined {
 }
 
 function family({ lab }: Scene, random: Random): readonly StepKind[] {
+  const { paths } = lab.options;
+  if (paths !== undefined && random.chance(pathsOf)) return pathSteps[paths];
   const families = lab.options.podInterface === 'veth' ? stepFamilies : standingFamilies;
   let at = random.below(1_000_000) / 1_000_000;
   const all = weights.reduce((sum, weight) => sum + weight, 0);

@@ -56,7 +56,17 @@ export interface LabOptions {
   readonly datapath?: 'netdev' | 'system';
   /** Kind of interface of pods. */
   readonly podInterface: PodInterfaces;
+  /** How nodes send to each other's pods; through the tunnel if absent. */
+  readonly paths?: NodePaths;
 }
+
+/** Ways between nodes other than the tunnel: without one, or encrypted. */
+export type NodePaths = 'noEncap' | 'wireguard';
+
+const pathWords: Readonly<Record<NodePaths, readonly string[]>> = {
+  noEncap: ['--mode', 'noEncap'],
+  wireguard: ['--encryption', 'wireguard'],
+};
 
 interface LabStatus {
   readonly nodes: readonly LabNode[];
@@ -80,8 +90,9 @@ export class Lab {
   }
 
   static async raise(options: LabOptions): Promise<Lab> {
-    const { agent, controlPlane, datapath = 'netdev', podInterface } = options;
-    const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface]];
+    const { agent, controlPlane, datapath = 'netdev', podInterface, paths } = options;
+    const ways = paths === undefined ? [] : pathWords[paths];
+    const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface], ...ways];
     const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
     const dir = `/run/seine-chaos-${randomBytes(3).toString('hex')}`;
     try {

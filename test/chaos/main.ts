@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { ovsEnvironment } from '../../build/ovs/programs.mjs';
 import { runScript, UsageError, wholeNumber } from '../support/script.ts';
 import { buildControlPlane, withVersion } from './control-plane.ts';
-import { shippedAgent } from './lab.ts';
+import { type NodePaths, shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
 import { Chaos, NotStarted, type RunOptions, type StepReport } from './run.ts';
@@ -17,6 +17,7 @@ import { addChunk, begin, sumOf } from './tally-file.ts';
 const help = `npm run test:chaos -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME,...] [--ovs VERSION] [--tally FILE]
                        [--kubernetes [VERSION]] [--datapath system] [--pod-interface half|standing|veth]
+                       [--paths noEncap|wireguard]
        npm run test:chaos -- --sum FILE...
 
   --seed      seed of the steps (default: random, printed)
@@ -33,6 +34,7 @@ const help = `npm run test:chaos -- [--seed N] [--steps N] [--from N] [--shrink 
   --datapath  system (of the kernel, which needs the openvswitch module: npm run test:kernel -- --only chaos) or netdev (default)
   --pod-interface
               interface of the pods: veth, standing (pre-plugged ports), or half (default: half of the pods each)
+  --paths     noEncap or wireguard: nodes do not use the tunnel, and half of the steps concern routes, keys, devices and tables of that
   --hertz     packets, new connections and messages per second on each traffic stream during faults (default 100; 0: no traffic)
   --changes   number of steps that may change the desired state; each needs a new reference node (default: no limit)
   --kind      only steps of these kinds, such as "pod.deleted" or "policy.created,policy.changed"; a new lab has nothing to change yet.
@@ -59,6 +61,7 @@ const options = {
   kubernetes: { type: 'string' },
   datapath: { type: 'string', default: 'netdev' },
   'pod-interface': { type: 'string', default: 'half' },
+  paths: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -84,6 +87,7 @@ async function main(): Promise<number> {
   const more = {
     datapath: dataPath(values.datapath),
     podInterface: podInterfaces(values['pod-interface']),
+    ...(values.paths !== undefined && { paths: nodePaths(values.paths) }),
     ...(values.kubernetes !== undefined && { controlPlane: values.kubernetes }),
     ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
     ...(values.kind !== undefined && { kind: values.kind }),
@@ -107,6 +111,12 @@ async function main(): Promise<number> {
 function dataPath(name: string): 'netdev' | 'system' {
   if (name === 'netdev' || name === 'system') return name;
   throw new UsageError(`--datapath ${name}: netdev or system is wanted`);
+}
+
+/** @throws UsageError */
+function nodePaths(text: string): NodePaths {
+  if (text === 'noEncap' || text === 'wireguard') return text;
+  throw new UsageError(`--paths ${text}: noEncap or wireguard is wanted`);
 }
 
 /** @throws UsageError */

@@ -73,6 +73,12 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     from: '  if (remove.length > 0) lines.push(',
     to: '  if (remove.length > 1e9) lines.push(',
   },
+  'peer-kept': {
+    what: 'peers of the WireGuard device that are not desired stay',
+    file: 'dataplane/targets/wireguard/wireguard-target.ts',
+    from: "const gone = [...remove].filter((key) => key !== 'device').map(publicKeyOfPeer);",
+    to: 'const gone: ReturnType<typeof publicKeyOfPeer>[] = [];',
+  },
   'setting-left': {
     what: 'kernel settings are not written again',
     file: 'dataplane/targets/host/settings-target.ts',

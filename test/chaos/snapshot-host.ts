@@ -20,6 +20,9 @@ const detection = /^ipv6\/conf\/(?!all|default|antrea-gw0)[^/]+\/accept_dad:/;
  */
 const history = /^ipv6\/conf\/(?:br-phy|eth0)\/accept_ra:/;
 
+/** Secret from which the kernel derives the link-local address of an interface without a MAC, like that of WireGuard; it draws one for each. */
+const drawn = /^ipv6\/conf\/antrea-wg0\/stable_secret:/;
+
 type Fields = Readonly<Record<string, unknown>>;
 type Execute = (command: string, args: readonly string[]) => Promise<string>;
 
@@ -85,7 +88,7 @@ async function linkLines(execute: Execute, wanted: (name: string) => boolean): P
       const mac = ifname === 'antrea-gw0' || ifname === 'eth0' ? address : undefined;
       const set = { mtu, flags: notPassing(flags, ...passing), ifalias, kind, master, mac, xdp };
       const own = mac === undefined ? linkLocalOf(String(address)) : undefined;
-      const addresses = (addr_info as Fields[]).map(
+      const addresses = (ifname === 'antrea-wg0' ? [] : (addr_info as Fields[])).map(
         ({ local, prefixlen, scope }) => `address ${ifname} ${local === own ? 'of its MAC' : local}/${prefixlen} ${scope}`,
       );
       return [`link ${ifname} ${line(set)}`, ...addresses];
@@ -106,7 +109,7 @@ async function settingLines(execute: Execute): Promise<string[]> {
   const read = await execute('sh', ['-c', `cd /proc/sys/net && grep -rs . ${folders}; true`]);
   return read
     .split('\n')
-    .filter((text) => text !== '' && !detection.test(text) && !history.test(text))
+    .filter((text) => text !== '' && !detection.test(text) && !history.test(text) && !drawn.test(text))
     .map((text) => `sysctl ${text}`);
 }
 

@@ -8,7 +8,7 @@ import type { Scene } from './scene.ts';
 export type Deadline = 'announced' | 'swept' | 'restarted' | 'looked';
 
 /** A target in the agent's status that counts detected faults. */
-export type Part = 'bridge' | 'firewall' | 'host' | 'links' | 'settings' | 'switch';
+export type Part = 'bridge' | 'firewall' | 'host' | 'links' | 'settings' | 'switch' | 'wireguard';
 
 /**
  * Alerts that every start of an agent makes true, without their `for`: it is absent, it is not ready, and it has no news of the API server.
