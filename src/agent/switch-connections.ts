@@ -6,6 +6,7 @@ import type { Log } from '../base/log/log.ts';
 import { PacketInbox } from '../dataplane/packet-io/packet-inbox.ts';
 import { cookieFeature, isLearned } from '../dataplane/pipeline/cookie.ts';
 import { tables } from '../dataplane/pipeline/tables.ts';
+import type { PipelinePacketInReason } from '../dataplane/pipeline/well-known.ts';
 import type { LearnedFlows } from '../dataplane/targets/bridge/learned-flows.ts';
 import { isHiding } from '../dataplane/targets/bridge/openflow-settings.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../dataplane/targets/switch/switch-database.ts';
@@ -14,6 +15,7 @@ import type { Readiness } from '../nodes/local/readiness.ts';
 import { OpenFlowConnection } from '../openflow/connection/connection.ts';
 import { type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from '../openflow/flows/flow-monitor.ts';
 import { encodeMessage } from '../openflow/message.ts';
+import type { PacketIn } from '../openflow/packet.ts';
 import { messageType, OPENFLOW_15, readHeader } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import type { AgentConfig } from './config/agent-config.ts';
@@ -25,6 +27,8 @@ export interface SwitchConnections {
   readonly lock: BridgeLock;
   readonly openflow: OpenFlowConnection;
   readonly packets: PacketInbox;
+  /** Connects for copies of packets with a reason until `until` is aborted. */
+  readonly openCopies: (reason: PipelinePacketInReason, take: (packet: PacketIn) => void, until: AbortSignal) => void;
   /**
    * Keeps them up until `signal` is aborted. @throws SeineError `INVARIANT` if one was lost because of a bug: a new one would be lost, too.
    */
@@ -82,6 +86,11 @@ export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSigna
     lock,
     openflow,
     packets,
+    openCopies: (reason, take, until) => {
+      const copies = new PacketInbox(endpoint, AbortSignal.any([signal, until]), 'copies');
+      copies.on(reason, take);
+      void copies.run(); // never rejects
+    },
     run: (until) => Promise.race([Promise.all([database.run(until), openflow.run(until), packets.run()]).then(() => undefined), broken]),
   };
 }

@@ -33,15 +33,23 @@ export function parseEndpoint(text: string): SocketEndpoint {
   return { kind: kind === 'ssl' ? 'ssl' : 'tcp', host, port };
 }
 
+/** Amount that a socket reads ahead (bytes): as much as Node does, or nothing while it is paused. */
+interface ReadAhead {
+  readonly readableHighWaterMark?: number;
+}
+
+/** Makes a paused socket leave bytes where they are, so that the process does not wake for them. */
+export const noReadAhead: ReadAhead = { readableHighWaterMark: 1 };
+
 /**
  * Begins to connect; the socket's events report the outcome.
  *
  * @throws SeineError `INVALID_INPUT` for an `ssl:` endpoint without credentials; OpenSSL's error for unreadable credentials
  */
-export function dialEndpoint(endpoint: SocketEndpoint, credentials?: TlsCredentials): Socket {
-  if (endpoint.kind === 'unix') return connectPlain({ path: endpoint.path });
+export function dialEndpoint(endpoint: SocketEndpoint, credentials?: TlsCredentials, ahead: ReadAhead = {}): Socket {
+  if (endpoint.kind === 'unix') return connectPlain({ path: endpoint.path, ...ahead });
   const { host, port } = endpoint;
-  if (endpoint.kind === 'tcp') return connectPlain({ host, port, noDelay: true });
+  if (endpoint.kind === 'tcp') return connectPlain({ host, port, noDelay: true, ...ahead });
   if (credentials === undefined) throw new SeineError('INVALID_INPUT', `endpoint ssl:${host}:${port} needs a key and certificates`);
   const { privateKey, certificate, caCertificate } = credentials;
   const socket = connectTls({ host, port, key: privateKey, cert: certificate, ca: caCertificate, checkServerIdentity: anyName });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SeineError } from '../errors/seine-error.ts';
-import { dialEndpoint, parseEndpoint } from './endpoint.ts';
+import { dialEndpoint, noReadAhead, parseEndpoint } from './endpoint.ts';
 import { type KeepConnectedOptions, keepConnected } from './keep-connected.ts';
 import { localPolicy } from './reconnect.ts';
 
@@ -112,4 +112,27 @@ it('retries when dialling itself throws', async () => {
   void keepConnected(options({ dial }), stop.signal);
   await seen('open');
   expect(log).toEqual(['failed UNAVAILABLE', 'open']);
+});
+
+it('reads small messages together if it may wait, and a stream that is busy without a pause', async () => {
+  await listen();
+  const chunks: number[] = [];
+  const open = () => ({ received: (chunk: Uint8Array) => void chunks.push(chunk.length), probe: () => {}, closed: () => {} });
+  void keepConnected(
+    options({ open, readEveryMs: 100, dial: () => dialEndpoint(parseEndpoint(`unix:${dir}/s`), undefined, noReadAhead) }),
+    stop.signal,
+  );
+  while (accepted.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+  const [socket] = accepted;
+  const total = (): number => chunks.reduce((sum, length) => sum + length, 0);
+  for (let sent = 0; sent < 40; sent++) {
+    socket?.write('x');
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  while (total() < 40) await new Promise((resolve) => setTimeout(resolve, 2));
+  expect(chunks.length).toBeLessThanOrEqual(10);
+  const before = performance.now();
+  socket?.write(Buffer.alloc(2 ** 21));
+  while (total() < 40 + 2 ** 21) await new Promise((resolve) => setTimeout(resolve, 2));
+  expect(performance.now() - before).toBeLessThan(2_000); // 32 reads of 64 KB with pauses would take longer
 });

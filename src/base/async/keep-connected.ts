@@ -25,9 +25,16 @@ export interface KeepConnectedOptions {
   readonly policy: ReconnectPolicy;
   /** Begins to use an open stream. To close the stream, destroy the socket with the reason as its error. */
   readonly open: (socket: Socket) => Conversation;
+  /**
+   * Pause after each read (ms), for a peer that sends many small messages in no hurry: reading them together costs a fraction of a wake-up
+   * for each. A read of `BUSY_BYTES` is followed by the next one at once. The socket must not read ahead (`noReadAhead`).
+   */
+  readonly readEveryMs?: number;
   /** Called after an attempt or a stream failed; the next attempt follows in `waitMs`. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
 }
+
+const BUSY_BYTES = 16 * 1024;
 
 /** Keeps one stream to a peer open until the signal aborts. Resolves when everything is closed; never rejects. */
 export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal): Promise<void> {
@@ -103,6 +110,10 @@ class Keeper {
     } catch (thrown) {
       socket.destroy(SeineError.from(thrown, `${this.#options.peer}: bad input`));
     }
+    const { readEveryMs = 0 } = this.#options;
+    if (readEveryMs === 0 || chunk.length >= BUSY_BYTES) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), readEveryMs).unref();
   }
 
   #lost(socket: Socket | undefined, cause: SeineError): void {

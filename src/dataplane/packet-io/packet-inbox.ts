@@ -5,7 +5,7 @@ import type { PacketIn } from '../../openflow/packet.ts';
 import { decodeUnsolicited } from '../../openflow/unsolicited.ts';
 import { reg } from '../pipeline/fields.ts';
 import { type PipelinePacketInReason, packetInReason } from '../pipeline/well-known.ts';
-import { packetInController } from '../targets/bridge/encoding/to-openflow.ts';
+import { copyController, packetInController } from '../targets/bridge/encoding/to-openflow.ts';
 import { numberOf } from './repeated.ts';
 
 /** Reasons for which a packet does not continue. */
@@ -16,6 +16,8 @@ const probeEnds: ReadonlySet<number> = new Set(
 );
 
 const WHOLE_PACKET = 0xffff;
+/** Pause between reads of copies (ms). OVS and the socket hold about 300 meanwhile. */
+const COPIES_EVERY_MS = 10;
 
 /** Receives packets that the bridge sends to the agent, and sends messages about them. */
 export interface PacketExchange {
@@ -35,17 +37,20 @@ export class PacketInbox implements PacketExchange {
   readonly #signal: AbortSignal;
   readonly #takers = new Map<number, (packet: PacketIn) => void>();
 
-  constructor(endpoint: string, signal: AbortSignal) {
+  /** @param content `copies`: of packets that continue without the agent; they wait up to 10 ms, so that many are read together */
+  constructor(endpoint: string, signal: AbortSignal, content: 'packets' | 'copies' = 'packets') {
     this.#signal = signal;
+    const isCopies = content === 'copies';
     this.connection = new OpenFlowConnection({
       endpoint,
       greeting: [
         bytesOf(writeUsePacketIn2),
-        bytesOf((w) => writeSetControllerId(w, packetInController)),
+        bytesOf((w) => writeSetControllerId(w, isCopies ? copyController : packetInController)),
         // OVS sends no packet-ins to a management socket until the client has set how much of a packet it wants.
         bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
       ],
       unsolicited: (bytes) => this.#receive(bytes),
+      ...(isCopies && { readEveryMs: COPIES_EVERY_MS }),
     });
   }
 

@@ -1,4 +1,4 @@
-import { dialEndpoint, parseEndpoint, type SocketEndpoint, type TlsCredentials } from '../../base/async/endpoint.ts';
+import { dialEndpoint, noReadAhead, parseEndpoint, type SocketEndpoint, type TlsCredentials } from '../../base/async/endpoint.ts';
 import { keepConnected } from '../../base/async/keep-connected.ts';
 import { localPolicy, type ReconnectPolicy } from '../../base/async/reconnect.ts';
 import { Waiters } from '../../base/async/waiters.ts';
@@ -53,6 +53,8 @@ export interface OpenFlowConnectionOptions {
   readonly down?: (cause: SeineError) => void;
   /** Called when an attempt to connect failed; the next follows in `waitMs`. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
+  /** Pause after each read (ms), for a switch that sends many messages in no hurry; default none. */
+  readonly readEveryMs?: number;
   /** Called for an unsolicited message: packet-in, port status, flow removed, flow monitor, an error about a `send`. */
   readonly unsolicited?: (message: Uint8Array) => void;
 }
@@ -120,11 +122,11 @@ export class OpenFlowConnection {
 
   /** Connects, and reconnects whenever the stream is lost. Resolves when the signal is aborted; never rejects. */
   run(signal: AbortSignal): Promise<void> {
-    const { failed } = this.#options;
+    const { failed, readEveryMs } = this.#options;
     return keepConnected(
       {
         peer: this.#options.endpoint,
-        dial: () => dialEndpoint(this.#endpoint, this.#options.credentials),
+        dial: () => dialEndpoint(this.#endpoint, this.#options.credentials, readEveryMs === undefined ? {} : noReadAhead),
         policy: this.#policy,
         open: (socket) => {
           const session: OpenFlowSession = new OpenFlowSession(socket, this.#sessionOptions, {
@@ -135,6 +137,7 @@ export class OpenFlowConnection {
           return session;
         },
         ...(failed === undefined ? {} : { failed }),
+        ...(readEveryMs === undefined ? {} : { readEveryMs }),
       },
       signal,
     );

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import type { Log } from '../../base/log/log.ts';
 import type { Ip } from '../../base/net/ip.ts';
-import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
@@ -10,6 +9,7 @@ import type { Node } from '../../kubernetes/resources/node.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
 import { ConntrackEvents } from '../../netlink/conntrack.ts';
 import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
+import type { PacketIn } from '../../openflow/packet.ts';
 import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
@@ -18,6 +18,7 @@ import { flowLogSwitch } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
 import { FlowLogPorts } from './sources/flow-log-ports.ts';
 import { ServiceAddresses } from './sources/service-addresses.ts';
+import { TrackerAccounting } from './sources/tracker-accounting.ts';
 
 /** Name of the warning. */
 const WARNING = 'flow log';
@@ -36,7 +37,11 @@ interface FlowLogParts {
       readonly keep: number;
     } & ExportSettings;
   };
-  readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: FlowSources['bridge'] };
+  readonly ovs: {
+    /** Connects for copies of packets with a reason until the signal aborts. */
+    readonly openCopies: (reason: 'opened', take: (packet: PacketIn) => void, until: AbortSignal) => void;
+    readonly openflow: FlowSources['bridge'];
+  };
   readonly sources: {
     readonly nodes: { readonly replica: Replica<Node> };
     readonly services: { readonly replica: Replica<Service> };
@@ -81,19 +86,28 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
     if (isOn === (running !== undefined)) return;
     log.info(isOn ? 'the flow log is on' : 'the flow log is off');
     running?.close();
-    running = isOn ? new RunningFlowLog(flowSources) : undefined;
+    running = isOn ? openRunning(flowSources, ovs.openCopies) : undefined;
     ports.turn(isOn ? 'on' : 'off');
   };
-  ovs.packets.on('opened', (packet) => running?.opened(packet));
   const ends = [sources.liveSettings.replica.subscribe(apply), node.live.subscribe(() => ports.update())];
   signal.addEventListener('abort', () => [...ends, () => running?.close()].forEach((end) => void end()), { once: true });
   apply();
+  if (!running) flowSources.tracker?.accounting?.restore(); // what a killed agent has left
   return { running: () => running, policy: followed(node.denied.policy, ports) };
+}
+
+/** Opens a log with its connection for copies of first packets, which ends with it. */
+function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['openCopies']): RunningFlowLog {
+  const running = new RunningFlowLog(sources);
+  openCopies('opened', (packet) => running.opened(packet), running.closed);
+  return running;
 }
 
 function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
   const { live, policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
+  const file = join(config.stateDir, 'tracker-parameters.json');
+  const accounting = config.hostSettings === 'manage' ? new TrackerAccounting({ file, log }) : undefined;
   const nodes = new NodesByAddress(sources.nodes.replica);
   const ends = [sources.services.replica.subscribe(() => services.changed()), sources.nodes.replica.subscribe(() => nodes.changed())];
   signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
@@ -114,7 +128,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     refusals,
     noEndpoint,
     bridge: ovs.openflow,
-    ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, mayWrite: config.hostSettings === 'manage' } }),
+    ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
     policyMode: () => live.current.policyMode ?? 'enforce',
     log,
   };

@@ -15,7 +15,7 @@ import type { FlowRecord } from './records/flow-record.ts';
 import type { DeniedConnection } from './sources/attribution.ts';
 import { OpeningCounts } from './sources/opening-counts.ts';
 import { connectionOf, readOpening } from './sources/seen-packet.ts';
-import { TrackerAccounting, TrackerTimeouts } from './sources/tracker-accounting.ts';
+import { type TrackerAccounting, TrackerTimeouts } from './sources/tracker-accounting.ts';
 import { TrackerEnds, timeoutParameter } from './sources/tracker-ends.ts';
 
 /** Interval between readings of the counters of OVS (ms). */
@@ -39,8 +39,8 @@ export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
 /** Kernel's tracker. */
 interface TrackerSource {
   readonly open: ConstructorParameters<typeof TrackerEnds>[0]['open'];
-  /** False with `hostSettings: check`. */
-  readonly mayWrite: boolean;
+  /** Parameters of the tracker; absent with `hostSettings: check`, where what is off stays off, and connections have no counters. */
+  readonly accounting?: Pick<TrackerAccounting, 'turnOn' | 'restore'>;
 }
 
 /** Flow log that is on: connects its sources until it is closed. */
@@ -84,6 +84,11 @@ export class RunningFlowLog {
       ...(sources.tracker ? [this.#followTracker(sources.tracker)] : []),
     ];
     void this.#readCounters();
+  }
+
+  /** Aborts when the log is turned off. */
+  get closed(): AbortSignal {
+    return this.#closing.signal;
   }
 
   /** Records the copy of a packet that opened a connection. */
@@ -142,8 +147,8 @@ export class RunningFlowLog {
   }
 
   /** @returns a function that ends it */
-  #followTracker({ open, mayWrite }: TrackerSource): () => void {
-    const accounting = new TrackerAccounting(mayWrite, this.#sources.log);
+  #followTracker({ open, accounting }: TrackerSource): () => void {
+    accounting?.turnOn();
     const timeouts = new TrackerTimeouts();
     const ends = new TrackerEnds({
       open,
@@ -153,7 +158,7 @@ export class RunningFlowLog {
     });
     return () => {
       ends.close();
-      accounting.restore();
+      accounting?.restore();
     };
   }
 

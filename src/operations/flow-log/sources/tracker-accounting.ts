@@ -1,45 +1,98 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { z } from 'zod';
 import type { Log } from '../../../base/log/log.ts';
-import { ensureSysctl, readSysctl, type SysctlName, writeSysctl } from '../../../netlink/sysctl.ts';
+import { readSysctl, type SysctlName, writeSysctl } from '../../../netlink/sysctl.ts';
 
 /** Kernel parameters by which conntrack counts packets and bytes, and stamps begin and end. Connections opened before have neither. */
 const wanted = ['nf_conntrack_acct', 'nf_conntrack_timestamp'] as const;
 
 const nameOf = (parameter: string): SysctlName => ['net', 'netfilter', parameter];
 
-/** Turns accounting of the kernel's tracker on, and restores previous values at the end. */
+/** Kernel parameters; a test has others. */
+interface KernelParameters {
+  readonly read: (parameter: string) => string;
+  readonly write: (parameter: string, value: string) => void;
+  /** Number of this boot: parameters of another one are gone. */
+  readonly boot: () => string;
+}
+
+const ofKernel: KernelParameters = {
+  read: (parameter) => readSysctl(nameOf(parameter)),
+  write: (parameter, value) => writeSysctl(nameOf(parameter), value),
+  boot: () => readSysctl(['kernel', 'random', 'boot_id']),
+};
+
+interface TrackerAccountingOptions {
+  /** File for the previous values, which the next agent reads if this one is killed. */
+  readonly file: string;
+  readonly log: Log;
+  readonly kernel?: KernelParameters;
+}
+
+type PreviousValues = Partial<Record<(typeof wanted)[number], '0' | '1'>>;
+
+const stored = z.strictObject({ boot: z.string().max(64), values: z.partialRecord(z.enum(wanted), z.enum(['0', '1'])) });
+
+/** Turns accounting of the kernel's tracker on, and restores previous values at the end: also those that a killed agent has left. */
 export class TrackerAccounting {
-  readonly #previous = new Map<string, string>();
-  readonly #log: Log;
+  readonly #options: TrackerAccountingOptions;
+  readonly #kernel: KernelParameters;
 
-  /** @param mayWrite false with `hostSettings: check`: what is off stays off, and connections have no counters */
-  constructor(mayWrite: boolean, log: Log) {
-    this.#log = log;
-    if (mayWrite) for (const parameter of wanted) this.#try(parameter, () => this.#turnOn(parameter));
+  constructor(options: TrackerAccountingOptions) {
+    this.#options = options;
+    this.#kernel = options.kernel ?? ofKernel;
   }
 
-  /** Restores what this object changed, unless another program changed it meanwhile. */
-  restore(): void {
-    for (const [parameter, value] of this.#previous)
+  turnOn(): void {
+    const left = this.#previous();
+    for (const parameter of wanted)
       this.#try(parameter, () => {
-        if (readSysctl(nameOf(parameter)) === '1') writeSysctl(nameOf(parameter), value);
+        const value = this.#kernel.read(parameter);
+        if (value === '1') return;
+        left[parameter] = value === '0' ? value : '0';
+        this.#remember(left); // before the change: a kill in between changes nothing
+        this.#kernel.write(parameter, '1');
       });
-    this.#previous.clear();
   }
 
-  #turnOn(parameter: string): void {
-    const before = readSysctl(nameOf(parameter));
-    if (ensureSysctl(nameOf(parameter), 1) === 'changed') this.#previous.set(parameter, before);
+  /** Restores what this agent or a killed one has changed, unless another program changed it meanwhile. */
+  restore(): void {
+    for (const [parameter, value] of Object.entries(this.#previous()))
+      this.#try(parameter, () => {
+        if (this.#kernel.read(parameter) === '1') this.#kernel.write(parameter, value);
+      });
+    this.#try('', () => rmSync(this.#options.file, { force: true }));
+  }
+
+  /** Values from before the first agent of this boot that changed them. */
+  #previous(): PreviousValues {
+    try {
+      const { boot, values } = stored.parse(JSON.parse(readFileSync(this.#options.file, 'utf8').slice(0, FILE_MAX)));
+      return boot === this.#kernel.boot() ? { ...values } : {};
+    } catch {
+      return {}; // no agent has changed them, or what it wrote cannot be read: then nothing is restored
+    }
+  }
+
+  #remember(values: PreviousValues): void {
+    const { file } = this.#options;
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(`${file}.new`, JSON.stringify({ boot: this.#kernel.boot(), values }), { mode: 0o600, flush: true });
+    renameSync(`${file}.new`, file);
   }
 
   #try(parameter: string, change: () => void): void {
     try {
       change();
     } catch (thrown) {
-      // The kernel has no such parameter, or /proc/sys is read-only: connections are recorded without counters.
-      this.#log.warn('connection tracking does not count', { parameter, cause: String(thrown) });
+      // The kernel has no such parameter, or /proc/sys or the disk is read-only: connections are recorded without counters.
+      this.#options.log.warn('connection tracking does not count', { parameter, cause: String(thrown) });
     }
   }
 }
+
+const FILE_MAX = 4_096;
 
 /** Timeouts of connections by kernel parameter (ms), each read once. */
 export class TrackerTimeouts {

@@ -21,6 +21,8 @@ import { etherTypes, ipProtocols, portFields, type RegisterName, range, register
  * flows has 0.
  */
 export const packetInController = 1;
+/** Controller number for copies of packets that continue without the agent: a connection of their own, so that they delay no other. */
+export const copyController = 2;
 
 const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
 /** Bits of TCP flags. Source: RFC 9293 section 3.1 "Control bits"; without those of RFC 3168. */
@@ -197,7 +199,7 @@ function toAction(step: Step): readonly Action[] {
       return [
         {
           kind: 'controller',
-          controller: packetInController,
+          controller: step.reason === 'opened' ? copyController : packetInController,
           ...(step.bytes === undefined ? {} : { maxLength: step.bytes }),
           userdata: Uint8Array.of(packetInReason[step.reason], ...Buffer.from(step.detail ?? '')),
           ...(step.meter === undefined ? {} : { meter: step.meter }),
