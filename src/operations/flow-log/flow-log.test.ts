@@ -20,7 +20,7 @@ const matrix: PolicyMatrix = {
 function opened(more: Partial<FlowLogOptions> = {}) {
   const clock = { wall: 1_000_000, steady: 0 };
   const log = new FlowLog({
-    ...{ openings: 2, records: 8, matrix: () => matrix, isEnforced: () => true },
+    ...{ openings: 2, records: 8, matrix: () => matrix, notEnforcedFor: () => undefined },
     names: {
       ownerOf: ({ text }: Ip) => owners[text],
       isInPodNetwork: ({ text }) => text.startsWith('10.0.'),
@@ -92,10 +92,22 @@ it('records a denied connection once, counts its further packets, and marks it w
   expect(log.get(1)).toMatchObject({ event: 'denied', verdict: 'denied' });
 });
 
-it('reports as would-deny what policies deny while they are not enforced', () => {
-  const { log } = opened({ isEnforced: () => false });
+it('reports as would-deny what policies deny while they are not enforced, with the reason', () => {
+  const { log } = opened({ notEnforcedFor: (pod) => (pod === 'shop/web-1' ? 'policy mode audit' : undefined) });
   log.denied(denied);
-  expect(log.get(0)).toMatchObject({ event: 'denied', verdict: 'would-deny' });
+  expect(log.get(0)).toMatchObject({ event: 'denied', verdict: 'would-deny', reason: 'no rule; policy mode audit' });
+});
+
+it('records a connection to a pod whose policies are suspended with the reason, and to another pod as allowed', () => {
+  const isolated = { addresses: ['10.0.0.5'], ingress: { id: 1, text: 'x', isolatedBy: ['shop/closed'] } };
+  const closedTo: PolicyMatrix = { ...matrix, subjects: new Map([['shop/web-1', isolated]]) };
+  const suspended = 'policies are suspended until noon: incident 7';
+  const { log } = opened({ matrix: () => closedTo, notEnforcedFor: (pod) => (pod === 'shop/web-1' ? suspended : undefined) });
+  log.opened(connection('10.0.1.9', '10.0.0.5'), 'tunnel');
+  expect(log.get(0)).toMatchObject({ event: 'opened', verdict: 'would-deny', reason: suspended, ingress: { verdict: 'denied' } });
+  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  expect(log.get(1)).toMatchObject({ event: 'opened', verdict: 'allowed' });
+  expect(log.get(1)?.reason).toBeUndefined();
 });
 
 it('never goes back in time, and names the time from which it is complete', () => {

@@ -32,8 +32,8 @@ export interface FlowLogOptions {
   readonly names: AddressNames;
   /** Returns the matrix of policies in force. */
   readonly matrix: () => PolicyMatrix;
-  /** Reports whether policies are enforced; else what they deny passes. */
-  readonly isEnforced: () => boolean;
+  /** Returns why policies of a pod are not enforced, and what they deny passes; undefined if they are. @param pod `namespace/name` */
+  readonly notEnforcedFor: (pod: string) => string | undefined;
   /** Called with each record. */
   readonly recorded?: (record: FlowRecord) => void;
   /** Wall clock (Unix time, ms), and milliseconds from any fixed moment, which never go back. */
@@ -129,7 +129,7 @@ export class FlowLog {
    * @param through port by which its first packet entered this node's bridge
    */
   opened(connection: SeenConnection, through: 'pod' | 'gateway' | 'tunnel'): void {
-    const { matrix, isEnforced } = this.#options;
+    const { matrix } = this.#options;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
       this.lost('rate', 1);
@@ -138,11 +138,14 @@ export class FlowLog {
     const ends = { protocol: connection.protocol, source, destination };
     const egress = through === 'pod' ? decisionAt(matrix(), 'egress', ends, service !== undefined) : undefined;
     const ingress = decisionAt(matrix(), 'ingress', ends, service !== undefined);
-    const isDenied = egress?.verdict === 'denied' || ingress?.verdict === 'denied';
+    const waived =
+      (egress?.verdict === 'denied' ? this.#waiverOf(source) : undefined) ??
+      (ingress?.verdict === 'denied' ? this.#waiverOf(destination) : undefined);
     const number = this.#add({
       event: 'opened',
-      // A policy may have changed since the packet passed: it was admitted.
-      verdict: isDenied && !isEnforced() ? 'would-deny' : 'allowed',
+      // Without a waiver a policy has changed since the packet passed: it was admitted.
+      verdict: waived === undefined ? 'allowed' : 'would-deny',
+      ...(waived !== undefined && { reason: waived }),
       reporter: through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source',
       ...ends,
       ...(service && { service }),
@@ -195,9 +198,11 @@ export class FlowLog {
       return;
     }
     const { source, destination, service } = this.#ends(connection);
-    const verdict: FlowVerdict = this.#options.isEnforced() ? 'denied' : 'would-deny';
+    const waived = this.#waiverOf(direction === 'egress' ? source : destination);
+    const verdict: FlowVerdict = waived === undefined ? 'denied' : 'would-deny';
     const number = this.#add({
-      ...{ event: 'denied', verdict, protocol: connection.protocol, source, destination, reason },
+      ...{ event: 'denied', verdict, protocol: connection.protocol, source, destination },
+      reason: waived === undefined ? reason : `${reason}; ${waived}`,
       reporter: direction === 'egress' ? 'source' : 'destination',
       ...(service && { service }),
       [direction]: { verdict: 'denied', by },
@@ -250,6 +255,10 @@ export class FlowLog {
     const { source } = connection;
     const isItself = source.ip.text === serviceNextHop[source.ip.family].text;
     return { source: isItself ? { ...destination, ...source, ip: destination.ip } : namedEnd(source, names), destination, service };
+  }
+
+  #waiverOf({ kind, name }: RecordedEnd): string | undefined {
+    return kind === 'pod' && name !== undefined ? this.#options.notEnforcedFor(name) : undefined;
   }
 
   /** Reports whether the end is a pod of this node, or the node itself. */

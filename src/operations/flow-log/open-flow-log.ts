@@ -56,7 +56,7 @@ interface FlowLogParts {
 
 interface FlowLogNode {
   readonly live: Pick<LiveEnvironment, 'current' | 'subscribe'>;
-  readonly policy: Pick<PolicyController, 'matrix' | 'holderOf' | 'isInPodNetwork'>;
+  readonly policy: Pick<PolicyController, 'matrix' | 'holderOf' | 'isInPodNetwork' | 'notEnforcedFor'>;
   readonly denied: { readonly log: DeniedLog; readonly policy: OpenedDeniedLog['policy'] };
   readonly refusals: FlowSources['refusals'];
 }
@@ -104,7 +104,7 @@ function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['open
 }
 
 function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
-  const { live, policy, denied, refusals } = node;
+  const { policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
   const file = join(config.stateDir, 'tracker-parameters.json');
   const accounting = config.hostSettings === 'manage' ? new TrackerAccounting({ file, log }) : undefined;
@@ -129,7 +129,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     noEndpoint,
     bridge: ovs.openflow,
     ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
-    policyMode: () => live.current.policyMode ?? 'enforce',
+    notEnforcedFor: (pod) => policy.notEnforcedFor(pod),
     log,
   };
 }

@@ -1,7 +1,6 @@
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
-import type { PolicyMode } from '../../dataplane/compile/environment.ts';
 import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
@@ -21,7 +20,7 @@ import { TrackerEnds, timeoutParameter } from './sources/tracker-ends.ts';
 /** Interval between readings of the counters of OVS (ms). */
 const COUNTERS_EVERY_MS = 5_000;
 
-export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
+export interface FlowSources extends FlowLogOptions {
   readonly denied: Pick<DeniedLog, 'observe' | 'describe'>;
   /** True if denied connections are recorded. */
   readonly recordsDenied: boolean;
@@ -32,7 +31,6 @@ export interface FlowSources extends Omit<FlowLogOptions, 'isEnforced'> {
   readonly tracker?: TrackerSource;
   readonly files: Pick<ConstructorParameters<typeof FlowFiles>[0], 'folder' | 'bytesMax' | 'node'>;
   readonly exports: ExportSettings;
-  readonly policyMode: () => PolicyMode;
   readonly log: Log;
 }
 
@@ -57,7 +55,7 @@ export class RunningFlowLog {
 
   constructor(sources: FlowSources) {
     this.#sources = sources;
-    const { denied, refusals, noEndpoint, bridge, policyMode, recordsDenied, clock } = sources;
+    const { denied, refusals, noEndpoint, bridge, recordsDenied, clock } = sources;
     this.files = new FlowFiles({
       ...sources.files,
       log: sources.log,
@@ -69,7 +67,7 @@ export class RunningFlowLog {
       this.files.add(record);
       this.exports.add(record);
     };
-    this.flows = new FlowLog({ ...sources, recorded, isEnforced: () => policyMode() === 'enforce' });
+    this.flows = new FlowLog({ ...sources, recorded });
     this.exports = this.#openExports();
     void this.#noteGap();
     this.#counts = new OpeningCounts({ bridge, now: clock.steadyMs });

@@ -98,7 +98,8 @@ export function podStandings(
   return pods;
 }
 
-function whyOf({ untilMs, reason }: Suspension): string {
+/** Returns the end and the reason of a suspension, for operators. Pure. */
+export function whyOf({ untilMs, reason }: Suspension): string {
   return `until ${new Date(untilMs).toISOString()}: ${reason}`;
 }
 

@@ -16,7 +16,7 @@ import { EntryFlows, ownersOf } from './entry-flows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
 import { type NodeNetworks, ObjectFeed, type PolicySources } from './object-feed.ts';
-import { isSameStanding, podStandings, Standings, type SubjectStanding, type WhenUnknown } from './pod-policy-state.ts';
+import { isSameStanding, podStandings, Standings, type SubjectStanding, type WhenUnknown, whyOf } from './pod-policy-state.ts';
 import { PodsAwaitingApi } from './pods-awaiting-api.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { PolicyRounds } from './policy-rounds.ts';
@@ -125,6 +125,14 @@ export class PolicyController {
   /** Matrix of the last round; a view. */
   get matrix(): PolicyMatrix {
     return this.#engine.matrix;
+  }
+
+  /** Returns why policies are not enforced for a pod: its suspension, or the mode of the node; undefined if they are. */
+  notEnforcedFor(pod: string): string | undefined {
+    const { suspensions, mode } = this.#options;
+    if (mode() !== 'enforce') return `policy mode ${mode()}`;
+    const suspension = suspensions.of(pod);
+    return suspension && `policies are suspended ${whyOf(suspension)}`;
   }
 
   /** Treatment of pods whose labels are not known by rules of cluster policies. */
