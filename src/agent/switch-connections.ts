@@ -86,12 +86,16 @@ export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSigna
     lock,
     openflow,
     packets,
-    openCopies: (reason, take, until) => {
-      const copies = new PacketInbox(endpoint, AbortSignal.any([signal, until]), 'copies');
-      copies.on(reason, take);
-      void copies.run(); // never rejects
-    },
+    openCopies: copiesFrom(endpoint, signal),
     run: (until) => Promise.race([Promise.all([database.run(until), openflow.run(until), packets.run()]).then(() => undefined), broken]),
+  };
+}
+
+function copiesFrom(endpoint: string, signal: AbortSignal): SwitchConnections['openCopies'] {
+  return (reason, take, until) => {
+    const copies = new PacketInbox(endpoint, AbortSignal.any([signal, until]), 'copies');
+    copies.on(reason, take);
+    void copies.run(); // never rejects
   };
 }
 
