@@ -11,7 +11,7 @@ import { builtinsAsAsked } from './esbuild/lazy-builtins.mjs';
 import { nativeWhenUsed } from './esbuild/lazy-koffi.mjs';
 import { licensesOf } from './esbuild/licenses.mjs';
 import { withoutUnusedClients } from './esbuild/stub-unused.mjs';
-import { buildPage, withPage } from './ui.mjs';
+import { buildPage, buildSimulator, withPage } from './ui.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
@@ -80,6 +80,7 @@ const kib = (bytes) => `${Math.ceil(bytes / 1024)} KiB`;
 mkdirSync(join(root, 'dist'), { recursive: true });
 try {
   const page = await buildPage();
+  await buildSimulator();
   for (const [name, entry] of Object.entries(programs)) await bundle(name, entry, page);
 } catch (error) {
   // esbuild has printed each error with its place; anything else is a bug of this script.

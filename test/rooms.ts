@@ -157,8 +157,9 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'operations/support-bundle': ['operations/compiler-inputs', 'operations/history'],
   'simulate/objects': [],
   'simulate/services': ['simulate/objects'],
+  'simulate/browser': ['simulate/cluster', 'simulate/objects', 'simulate/views', 'simulate/what-if'],
   'simulate/cluster': ['simulate/objects', 'simulate/services'],
-  'simulate/views': [],
+  'simulate/views': ['simulate/what-if'],
   'simulate/what-if': ['simulate/objects', 'simulate/services'],
   'policy/cases': ['policy/reach'],
   'policy/controller': ['policy/engine', 'policy/engine/identities', 'policy/flows', 'policy/matrix'],
@@ -241,7 +242,9 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'lab/probe': ['lab/plan'],
   'lab/real-kubernetes': ['lab/kube', 'lab/machine', 'lab/plan'],
   'ui/answers': [],
-  'ui/page': ['ui/answers'],
+  'ui/lessons': ['ui/answers'],
+  'ui/page': ['ui/answers', 'ui/page/simulator'],
+  'ui/page/simulator': ['ui/answers', 'ui/lessons', 'ui/page'],
   'ui/server': ['ui/answers'],
   openflow: [
     'openflow/actions',
@@ -295,7 +298,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Rooms that a browser can load: what they import, directly or not, has no `node:` import. `test/browser-rooms.test.ts` bundles them. Bytes need a
- * global `Buffer`.
+ * global `Buffer`: `simulate/browser` provides one.
  */
 export const browserRooms: readonly string[] = [
   'base/bytes',
@@ -316,6 +319,7 @@ export const browserRooms: readonly string[] = [
   'policy/verify/proof',
   'policy/verify/reference',
   'services/compile',
+  'simulate/browser',
   'simulate/cluster',
   'simulate/objects',
   'simulate/services',

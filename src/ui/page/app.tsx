@@ -3,6 +3,7 @@ import { parameters, show } from './location.ts';
 import { NowView } from './now-view.tsx';
 import { ViewLink } from './parts.tsx';
 import { PolicyView } from './policy-view.tsx';
+import { SimulatorView } from './simulator/simulator-view.tsx';
 import { TimelineView } from './timeline-view.tsx';
 import { TraceView } from './trace-view.tsx';
 import { TrafficView } from './traffic-view.tsx';
@@ -14,6 +15,7 @@ const views = [
   { name: 'policy', title: 'Policy', View: PolicyView },
   { name: 'explain', title: 'Pod, Service, Node', View: ExplainView },
   { name: 'timeline', title: 'Timeline', View: TimelineView },
+  { name: 'simulator', title: 'Simulator', View: SimulatorView },
 ] as const;
 
 /** The page: navigation, and the view that the address names. */

@@ -14,16 +14,16 @@ window.addEventListener('popstate', () => {
   parameters.value = read();
 });
 
-/** Returns the address of a view. */
+/** Returns the address of a view. The document may be in any folder of a host. */
 export function addressOf(next: Parameters): string {
   const filled = Object.entries(next).filter(([, value]) => value !== '');
-  return `/?${new URLSearchParams(filled)}`;
+  return `${window.location.pathname}?${new URLSearchParams(filled)}`;
 }
 
 /** Shows other parameters, as a new entry of the history. */
 export function show(next: Parameters): void {
   const address = addressOf(next);
-  if (address === `/${window.location.search}`) return;
+  if (address === `${window.location.pathname}${window.location.search || '?'}`) return;
   window.history.pushState(null, '', address);
   parameters.value = read();
 }

@@ -27,9 +27,12 @@ export function PolicyView() {
       <AskedState asked={asked} what={`the policies of namespace ${namespace}`} />
       {answer ? (
         <div class={isOld(asked) ? 'old' : ''}>
-          <Legend matrix={answer} />
-          <Matrix matrix={answer} source={source} destination={destination} />
-          <Cell cell={answer.cells.find(({ from, to }) => from === source && to === destination)} />
+          <MatrixAnswer
+            matrix={answer}
+            source={source}
+            destination={destination}
+            onSelect={(from, to) => show({ view: 'policy', namespace, source: from, destination: to })}
+          />
         </div>
       ) : null}
       <CommandLine words={['seinectl', 'policy', 'reach', '--from', `${namespace || 'NAMESPACE'}/*`]} answer={answer} name="policy" />
@@ -57,6 +60,7 @@ function NamespaceForm({ namespace }: { readonly namespace: string }) {
   );
 }
 
+/** Shapes of a matrix, and what is not shown. */
 function Legend({ matrix: { names, more, confirmed, contradicted } }: { readonly matrix: ReachMatrix }) {
   return (
     <p class="quiet">
@@ -83,9 +87,21 @@ interface MatrixProps {
   readonly matrix: ReachMatrix;
   readonly source: string;
   readonly destination: string;
+  readonly onSelect: (from: string, to: string) => void;
 }
 
-function Matrix({ matrix: { namespace, names, cells }, source, destination }: MatrixProps) {
+/** Matrix of a namespace, and the cell that is chosen. */
+export function MatrixAnswer({ matrix, source, destination, onSelect }: MatrixProps) {
+  return (
+    <>
+      <Legend matrix={matrix} />
+      <Matrix matrix={matrix} source={source} destination={destination} onSelect={onSelect} />
+      <Cell cell={matrix.cells.find(({ from, to }) => from === source && to === destination)} />
+    </>
+  );
+}
+
+function Matrix({ matrix: { namespace, names, cells }, source, destination, onSelect }: MatrixProps) {
   const byEnds = new Map(cells.map((cell) => [`${cell.from}\n${cell.to}`, cell]));
   return (
     <MatrixGrid
@@ -96,7 +112,7 @@ function Matrix({ matrix: { namespace, names, cells }, source, destination }: Ma
         return { look: outcome.replace(' ', '-'), text: shapes[outcome], outcome: outcome === 'none' ? 'not computed' : outcome };
       }}
       isChosen={(from, to) => from === source && to === destination}
-      onSelect={(from, to) => show({ view: 'policy', namespace, source: from, destination: to })}
+      onSelect={onSelect}
     />
   );
 }

@@ -104,7 +104,8 @@ function TraceForm({ asked }: { readonly asked: Parameters }) {
   );
 }
 
-function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
+/** Paths of one address family. */
+export function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
   const { family, from, to, packet, paths, moreEndpoints } = trace;
   const port = packet.destinationPort === undefined ? packet.protocol : `${packet.destinationPort}/${packet.protocol}`;
   return (

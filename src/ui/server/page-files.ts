@@ -11,6 +11,8 @@ const types = {
   'index.html': 'text/html; charset=utf-8',
   'page.js': 'text/javascript; charset=utf-8',
   'page.css': 'text/css; charset=utf-8',
+  'shared.js': 'text/javascript; charset=utf-8',
+  'simulator-worker.js': 'text/javascript; charset=utf-8',
 };
 
 /**

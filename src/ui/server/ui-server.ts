@@ -40,7 +40,7 @@ const CONNECTIONS_MAX = 32;
 
 const policy = [
   "default-src 'none'",
-  ...['script-src', 'style-src', 'connect-src', 'img-src'].map((directive) => `${directive} 'self'`),
+  ...['script-src', 'style-src', 'connect-src', 'img-src', 'worker-src'].map((directive) => `${directive} 'self'`),
   ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
 ].join('; ');
 
