@@ -44,6 +44,8 @@ export interface StepKind {
    * and end (docs/reliability.md).
    */
   readonly forgets?: true;
+  /** True if the kernel translates packets to pods of other nodes meanwhile: connections with these may end. */
+  readonly translates?: true;
   /** True if packets do not depend on it. */
   readonly harmless?: true;
   /** True if it keeps a daemon busy, and runs alone. */

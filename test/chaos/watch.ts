@@ -24,6 +24,8 @@ export interface Course {
  * (docs/records/faults.md).
  */
 const onTheNode = / near /;
+/** Streams to pods of the other node. */
+const toOtherNode = / far /;
 /** Streams to a Service: their connections may get another endpoint, once OVS has forgotten them. */
 const toService = / (?:service|sticky) /;
 
@@ -122,7 +124,8 @@ export class Watch {
   }
 
   #streamProblems(course: Course, { silent, broken, lost }: StreamReport, isStarved: boolean): string[] {
-    const ended = course.done.some(({ kind }) => kind.forgets) ? broken.filter((stream) => !toService.test(stream)) : broken;
+    const kept = course.done.some(({ kind }) => kind.translates) ? broken.filter((stream) => !toOtherNode.test(stream)) : broken;
+    const ended = course.done.some(({ kind }) => kind.forgets) ? kept.filter((stream) => !toService.test(stream)) : kept;
     const wrong = lost.filter(({ stream, atMs }) => onTheNode.test(stream) && !this.#losses.allowed(atMs));
     if (isStarved && wrong.length > 0) this.#print(`    ${wrong.length} lost by the machine: ${this.#starvation.says}`);
     const ofStream = isStarved ? [] : [...Map.groupBy(wrong, ({ stream }) => stream)];
