@@ -39,7 +39,7 @@ describe('kernel settings of a node', () => {
     const ofDevice = (environment: NodeEnvironment) => settingsOf(environment).filter((text) => text.includes('antrea-wg0'));
     expect(ofDevice(environments['encryption'] ?? exampleNode)).toEqual([
       expect.stringContaining('forwarding=1'),
-      expect.stringContaining('rp_filter=2'),
+      expect.stringContaining('rp_filter=0'),
     ]);
     expect(ofDevice(exampleNode)).toEqual([]);
   });

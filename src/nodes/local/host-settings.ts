@@ -72,11 +72,15 @@ export function settingsInput(environment: NodeEnvironment): string {
   return `${familiesOf(environment).join()} ${gateway.name} ${addresses} ${directPackets} ${wireGuard?.device ?? 'none'}`;
 }
 
-/** Settings of the WireGuard device. While two nodes change their modes, a peer's packets arrive by another way than this node's leave. */
+/**
+ * Settings of the WireGuard device. While two nodes change their modes, a peer's packets arrive by another way than this node's leave. The
+ * device has no IPv4 address, and on such an interface loose `rp_filter` (2) is as strict as 1 (`__fib_validate_source` in
+ * net/ipv4/fib_frontend.c). WireGuard itself accepts only a peer's own addresses.
+ */
 function deviceSettings(environment: NodeEnvironment, device: string): readonly HostSetting[] {
   const families = familiesOf(environment);
   const ofIpv4: readonly HostSetting[] = [
-    { name: ['net', 'ipv4', 'conf', device, 'rp_filter'], value: '2', why: 'peers may send by another way than this node does' },
+    { name: ['net', 'ipv4', 'conf', device, 'rp_filter'], value: '0', why: 'peers may send by another way than this node does' },
     { name: ['net', 'ipv4', 'conf', device, 'forwarding'], value: '1', why: 'packets between pods and peers are forwarded' },
   ];
   return [...(families.includes('ipv4') ? ofIpv4 : []), ...(families.includes('ipv6') ? [notAnycast(environment)] : [])];
