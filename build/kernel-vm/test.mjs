@@ -111,10 +111,11 @@ const parts = [
     files: ['test/integration/probe-packets.test.ts'],
   },
   { name: 'trace', what: 'seinectl trace in a lab: verdicts of flows, probe and connection; injected faults', files: e2e('trace-faults') },
+  { name: 'modes', what: 'nodes in hybrid mode, changed under traffic', files: e2e('peer-modes') },
   {
-    name: 'modes',
-    what: 'nodes in hybrid mode, changed under traffic; speed beside the tunnel',
-    files: [...e2e('peer-modes'), 'test/kernel/direct-speed.test.ts'],
+    name: 'direct-speed',
+    what: 'a transfer between nodes without the tunnel, beside one through it',
+    files: ['test/kernel/direct-speed.test.ts'],
   },
   {
     name: 'encryption',
