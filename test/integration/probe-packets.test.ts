@@ -12,13 +12,14 @@ import { PacketProbes, type ProbeSighting } from '../../src/operations/trace/pac
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, pods } from '../support/cluster-plan.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Number of random probes; `npm run test:random -- --only probe` sends more. */
 const count = Number(process.env['SEINE_TEST_PROBES'] ?? 150);
 const seed = process.env['SEINE_TEST_SEED'];
 /** Meters admit 50 probes a second to the agent; a probe to another node is shown twice on the first. */
 const PAUSE_MS = 25;
-const ANSWER_MS = 3_000;
+const ANSWER_MS = 3_000 * slowness;
 
 let tapped: TappedCluster;
 const stop = new AbortController();
@@ -124,7 +125,9 @@ describe.each(families)('a probe over %s', (family: Family) => {
   });
 });
 
-it('many probes under load: none is delivered, none is remembered, and no flow is learned', { timeout: 60_000 + count * 500 }, async () => {
+it('many probes under load: none is delivered, none is remembered, and no flow is learned', {
+  timeout: (60_000 + count * 500) * slowness,
+}, async () => {
   for (const family of families)
     for (const [from, to] of [
       ['a', 'b'],
@@ -132,9 +135,13 @@ it('many probes under load: none is delivered, none is remembered, and no flow i
       ['c', 'a'],
     ] as const)
       load.push(
-        spawn('nsenter', [`--net=/run/netns/${tapped.cluster.place(from)}`, 'ping', '-q', '-i', '0.005', addressOf(to, family).text], {
-          stdio: 'ignore',
-        }),
+        spawn(
+          'nsenter',
+          [`--net=/run/netns/${tapped.cluster.place(from)}`, 'ping', '-q', '-i', `${0.005 * slowness}`, addressOf(to, family).text],
+          {
+            stdio: 'ignore',
+          },
+        ),
       );
   const flowsBefore = learned();
   const targets = families.flatMap((family) => [
