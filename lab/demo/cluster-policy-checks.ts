@@ -7,6 +7,8 @@ import { demoNamespace, podPort } from './workload.ts';
 /** A denial without an answer is seen as no answer for this time (ms). */
 const deniedMs = 700;
 const answerMs = 3_000;
+/** Agents on an emulated host beside other work follow a change after 12 s. */
+const followWithinMs = 60_000;
 
 /** Attempt of a client to reach the guarded pod. */
 interface Attempt {
@@ -40,19 +42,25 @@ async function whileDenied(
   expected: (attempt: Attempt) => boolean,
 ): Promise<Verdict> {
   const name = `deny-clients-${family}`;
-  const before = await eventually(() => compared(scene, family, answerMs, ({ outcome }) => outcome.is === 'OK', 'answered before'));
+  const before = await eventually(
+    () => compared(scene, family, answerMs, ({ outcome }) => outcome.is === 'OK', 'answered before'),
+    followWithinMs,
+  );
   if (!before.ok) return before;
   await scene.putClusterPolicy(denyClients(name, annotations));
   const patience = expected === isDropped ? deniedMs : answerMs;
   const word = expected === isDropped ? 'dropped' : 'refused';
   let denied: Verdict;
   try {
-    denied = await eventually(() => compared(scene, family, patience, expected, word));
+    denied = await eventually(() => compared(scene, family, patience, expected, word), followWithinMs);
   } finally {
     await scene.removeClusterPolicy(name);
   }
   if (!denied.ok) return denied;
-  const after = await eventually(() => compared(scene, family, answerMs, ({ outcome }) => outcome.is === 'OK', 'answered again'));
+  const after = await eventually(
+    () => compared(scene, family, answerMs, ({ outcome }) => outcome.is === 'OK', 'answered again'),
+    followWithinMs,
+  );
   return after.ok ? { ok: true, detail: `${denied.detail}, ${after.detail}` } : after;
 }
 

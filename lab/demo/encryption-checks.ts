@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Family } from '../../src/base/net/ip.ts';
 import { inNetns } from '../machine/netns.ts';
 import { crossNodeTrials } from './connectivity-checks.ts';
-import { type DemoCheck, type DemoLab, tryAll, type Verdict } from './scene.ts';
+import { type DemoCheck, type DemoLab, eventually, tryAll, type Verdict } from './scene.ts';
 
 const wireGuardPort = 51_820;
 /** An attempt takes three seconds if it fails. */
@@ -27,7 +27,7 @@ export async function untilEncrypted(lab: DemoLab): Promise<void> {
 async function withoutCleartext(lab: DemoLab, family: Family): Promise<Verdict> {
   const lines: string[] = [];
   const captures = await Promise.all(lab.plan.nodes.map(({ netns }) => capture(netns, lab.plan.podCidrs, (line) => lines.push(line))));
-  const traffic = await tryAll(crossNodeTrials(lab, family));
+  const traffic = await eventually(() => tryAll(crossNodeTrials(lab, family)));
   await Promise.all(captures.map(ended));
   const clear = lines.filter((line) => !line.includes(`.${wireGuardPort}`));
   const encrypted = lines.length - clear.length;
