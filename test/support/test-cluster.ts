@@ -19,7 +19,7 @@ export const datapath: Datapath = process.env['SEINE_TEST_DATAPATH'] === 'system
 const nothingHeld: ReturnType<typeof encodeBridgeEntries> = new Map();
 
 /** Timeout of starting a cluster. The kernel's data path may be in an emulated host. */
-export const patienceMs = datapath === 'system' ? 240_000 : 60_000;
+export const patienceMs = datapath === 'system' ? 900_000 : 60_000;
 
 /**
  * The planned nodes and pods with real switches, links and sockets, and no agent: compilers and targets create flows, routes, nftables
