@@ -29,11 +29,15 @@ export class ConnectionMix {
   readonly #lab: ServiceLab;
   readonly #service: KubeService;
   readonly #random: Random;
+  readonly #clients: readonly string[];
+  readonly #webs: readonly string[];
   #lastPort = firstPort;
 
-  /** @param service a Service of the pods `web-*`; a policy denies what is sent to the pods `client-*` */
-  constructor(lab: ServiceLab, service: KubeService, random: Random) {
+  /** @param service a Service of the pods `web-*`; a policy denies what is sent to the pods `client-*`, by others or by `web-*` */
+  constructor(lab: ServiceLab, service: KubeService, random: Random, nodes: readonly number[] = [1, 2]) {
     this.#lab = lab;
+    this.#clients = nodes.map((number) => `client-${number}`);
+    this.#webs = nodes.map((number) => `web-${number}`);
     this.#service = service;
     this.#random = random;
   }
@@ -49,12 +53,12 @@ export class ConnectionMix {
   }
 
   async #openOne(): Promise<MixedConnection | undefined> {
-    const from = this.#random.pick(['client-1', 'client-2']);
     const family = this.#random.pick(families);
     const protocol = this.#random.pick(['tcp', 'udp'] as const);
     const kind = this.#random.pick(['service', 'service', 'pod', 'denied'] as const);
-    const others = kind === 'denied' ? ['client-1', 'client-2'].filter((name) => name !== from) : ['web-1', 'web-2'];
-    const to = this.#random.pick(others);
+    const isDenied = kind === 'denied';
+    const from = this.#random.pick(isDenied && this.#clients.length === 1 ? this.#webs : this.#clients);
+    const to = this.#random.pick(isDenied ? this.#clients.filter((name) => name !== from) : this.#webs);
     const { metadata, spec } = this.#service;
     const clusterIp = spec.clusterIPs?.find((ip) => ip.includes(':') === (family === 'ipv6'));
     const address = kind === 'service' ? (clusterIp ?? '') : this.#lab.ip(to, family);

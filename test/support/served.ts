@@ -3,10 +3,12 @@ import type { KubeApi } from '../../lab/kube/kube-api.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import type { LabPlan } from '../../lab/plan/plan.ts';
 import type { ServiceView } from '../../src/api/object.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
+import { slowness } from './test-datapath.ts';
 
-const pollMs = 10;
+const pollMs = 10 * slowness;
 
 interface Service {
   readonly metadata: { readonly namespace: string; readonly name: string };
@@ -40,13 +42,19 @@ export async function untilServed(plan: LabPlan, api: KubeApi, signal: AbortSign
   for (const { name } of plan.nodes) {
     const agent = new AgentClient(nodePaths(plan.dir, name).apiSocket);
     for (let missing = wanted; ; await sleep(pollMs)) {
-      const { items } = (await agent.json('/v1/services')) as { readonly items: readonly ServiceView[] };
+      const { items } = (await agent.json('/v1/services').catch(nothingYet)) as { readonly items: readonly ServiceView[] };
       const served = new Set(items.flatMap((view) => (isWhole(view) ? [`${view.name} ${view.endpoints}`] : [])));
       missing = wanted.filter((each) => !served.has(each));
       if (missing.length === 0) break;
       if (signal.aborted) throw new Error(`${name} does not serve with so many endpoints: ${missing.join(', ')}`);
     }
   }
+}
+
+/** An agent on a busy emulated host may not answer in time. */
+function nothingYet(thrown: unknown): { readonly items: readonly ServiceView[] } {
+  if (thrown instanceof SeineError && thrown.code === 'UNAVAILABLE') return { items: [] };
+  throw thrown;
 }
 
 function isWhole({ state, flows }: ServiceView): boolean {
