@@ -11,6 +11,7 @@ import { Random } from '../chaos/random.ts';
 import { ConnectionMix } from '../support/connection-mix.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
 import { countPackets, type PortCounts } from '../support/port-counters.ts';
+import { untilServed } from '../support/served.ts';
 import { eventually, type KubeService, ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
@@ -31,6 +32,7 @@ beforeAll(async () => {
   service = await lab.service('flow-log', { selector: { app: 'web' } });
   const isolated = { podSelector: { matchLabels: { app: 'client' } }, policyTypes: ['Ingress'] };
   await createAll(lab.lab.api, [networkPolicy('demo', 'closed', isolated)], signal());
+  await untilServed(lab.lab.plan, lab.lab.api, signal());
 });
 afterAll(async () => {
   await lab?.remove();
