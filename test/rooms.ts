@@ -99,7 +99,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/replay': ['seinectl'],
   'seinectl/simulate': ['seinectl', 'seinectl/reach', 'seinectl/trace', 'seinectl/what-if'],
   'seinectl/status': ['seinectl'],
-  'seinectl/what-if': ['seinectl', 'seinectl/fleet', 'seinectl/reach'],
+  'seinectl/what-if': ['seinectl', 'seinectl/fleet', 'seinectl/flows', 'seinectl/reach'],
   'seinectl/timeline': ['seinectl', 'seinectl/fleet'],
   'seinectl/wireguard': ['seinectl'],
   'seinectl/ui': [

@@ -30,6 +30,9 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
     does: 'records of connections as lines of JSON, before and after them what was not recorded; `namespace`, `pod`, `ip` and `port` also with `from-` and `to-`',
   },
   'GET /v1/flow-log/summary': { parameters: ['seconds'], does: 'connections by workloads, Service, port, verdict and rule' },
+  'GET /v1/open-connections': {
+    does: 'admitted connections that are open, idle ones included, by their ends; on the userspace data path only that they are not listed',
+  },
   'GET /v1/drops': { does: 'packets that ended on the bridge, by reason' },
   'GET /v1/probe': { parameters: ['number', 'peer'], does: 'end of a probe of another node on this one; waits for it for up to a second' },
   'GET /v1/trace': {

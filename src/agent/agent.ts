@@ -109,6 +109,7 @@ export function createAgent(
     ports: new PortWatch(ovs.database, signal),
     peerSource: peers,
     noEndpoint: packetIn.responder,
+    probes: packetIn.probes,
     warnings,
     pods,
     suspensions,

@@ -62,6 +62,7 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   /** Called with each line of the log of denied packets. */
   readonly written: Parameters<typeof openDeniedLog>[0]['written'];
   readonly noEndpoint: NoEndpointResponder;
+  readonly probes: Parameters<typeof openFlowLog>[0]['probes'];
   /** Warnings about the node, as sentences, by the part of the agent that found them. */
   readonly warnings: Map<string, readonly string[]>;
   /** Called once every source was synced, and unowned entries may be removed. */

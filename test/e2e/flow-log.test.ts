@@ -16,6 +16,7 @@ import { namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 import { eventually, type KubeService, ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
+import { traceInLab } from '../support/traced-lab.ts';
 
 /** Flow log of a lab with real packets: every connection of a seeded mix has a record, or is counted as lost. */
 let lab: ServiceLab;
@@ -27,6 +28,8 @@ const total = Number(process.env['SEINE_TEST_FLOWS'] ?? 300);
 const concurrent = 8;
 const signal = () => AbortSignal.timeout(30_000 * slowness);
 const settings = '/api/v1/namespaces/seine-system/configmaps';
+/** Source ports of probes. */
+const probePorts = { first: 20_000, last: 20_999 } as const;
 const agentOf = (node: string) => new AgentClient(nodePaths(lab.lab.plan.dir, node).apiSocket);
 const nodes = () => lab.lab.plan.nodes.map(({ name }) => name);
 
@@ -179,6 +182,22 @@ it('prints lines, follows new connections, and applies filters', async () => {
   expect(value).toContain(`"address":"${web}"`);
   expect(performance.now() - startMs).toBeLessThan(5_000 * slowness);
   ending.abort();
+});
+
+it('neither records a probe of a trace, which no pod has sent, nor counts it as lost', async () => {
+  const asked = { from: 'demo/client-1', to: 'service:demo/web', port: '80', family: 'ipv4' };
+  const lossesOf = async () => (await Promise.all(nodes().map((node) => read(node, 'since=600')))).map(({ state }) => state.losses);
+  const losses = await lossesOf();
+  const { traces } = await traceInLab(lab.lab, 1, asked, { probe: true });
+  expect(traces.map(({ probe }) => probe?.verdict)).toEqual(traces.map(() => 'allowed'));
+  // Copies arrive in order: once this connection has its record, a probe would have had one.
+  const web = lab.ip('web-1', 'ipv4');
+  await ask({ from: lab.place('client-1'), protocol: 'tcp', address: web, port: 80, timeoutMs: 10_000 });
+  const answers = await Promise.all(nodes().map((node) => read(node, 'since=60')));
+  const ports = answers.flatMap(({ flows }) => flows.flatMap(({ source }) => source.port ?? []));
+  expect(ports.length).toBeGreaterThan(0);
+  expect(ports.filter((port) => port >= probePorts.first && port <= probePorts.last)).toEqual([]);
+  expect(await lossesOf()).toEqual(losses);
 });
 
 it('keeps denied connections over a restart of the agent, and shows the gap', async () => {

@@ -127,7 +127,7 @@ export class ProposalLab {
   /** Predicts a proposal with `seinectl whatif`, applies it, and compares. @param hide documents that the prediction does not get */
   async apply(
     steps: readonly Step[],
-    { hide, withinMs }: { readonly hide?: (document: KubeDocument) => boolean; readonly withinMs?: number } = {},
+    { hide, observations }: { readonly hide?: (document: KubeDocument) => boolean; readonly observations?: number } = {},
   ): Promise<AppliedProposal> {
     const written = this.#write(steps);
     const documents = written.documents.filter((each) => hide?.(each) !== true);
@@ -154,7 +154,7 @@ export class ProposalLab {
       const endpoints = [...service.endpoints].filter((to) => !service.isLocal || this.#nodes.get(to) === cell.node);
       return cell.port === service.port ? [shareOf(endpoints.map(atEndpoint))] : ['none'];
     };
-    const seen = await settledCells(compared, expected, withinMs);
+    const seen = await settledCells(compared, expected, observations === undefined ? {} : { withinMs: 0, least: observations });
     const wrong = compared.filter((cell) => !expected(cell).includes(seen.get(keyOfCell(cell)) ?? 'none'));
     const lines = wrong.map((cell) => {
       const after = seen.get(keyOfCell(cell)) ?? 'none';

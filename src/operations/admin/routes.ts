@@ -4,6 +4,7 @@ import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import type { InputsPort } from '../compiler-inputs/current-inputs.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
+import { listOpenConnections, type OpenConnectionsPort } from '../flow-log/list-open-connections.ts';
 import { type RecordedInputsPort, recordedInputLines } from '../history/inputs-at.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
 import type { Mesh } from '../mesh/mesh.ts';
@@ -64,6 +65,7 @@ export type AgentPorts = StatusPort &
   WireGuardPort &
   DeniedLogPort &
   FlowLogPort &
+  OpenConnectionsPort &
   InputsPort &
   LeasesPort &
   TimelinePort &
@@ -131,6 +133,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/flows': (query, signal) => flows(agent, query, signal),
     '/v1/flow-log': (query, signal) => ({ status: 200, contentType: 'application/x-ndjson', body: flowLogLines(agent, query, signal) }),
     '/v1/flow-log/summary': async (query) => json(await flowSummary(agent, query)),
+    '/v1/open-connections': async () => json(await listOpenConnections(agent)),
     '/v1/groups': (query, signal) => groups(agent, query, signal),
     '/v1/meters': (query, signal) => meters(agent, query, signal),
     '/v1/ports': (query, signal) => ports(agent, query, signal),

@@ -49,6 +49,7 @@ interface FlowLogParts {
   };
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
   readonly noEndpoint: FlowSources['noEndpoint'];
+  readonly probes: FlowSources['probes'];
   /** Warnings about the node, as sentences, by the part of the agent that found them. */
   readonly warnings: Map<string, readonly string[]>;
   readonly log: Log;
@@ -103,7 +104,7 @@ function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['open
   return running;
 }
 
-function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
+function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
   const { policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
   const file = join(config.stateDir, 'tracker-parameters.json');
@@ -127,6 +128,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, log }: FlowLogParts, node
     denied: denied.log,
     refusals,
     noEndpoint,
+    probes,
     bridge: ovs.openflow,
     ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
     notEnforcedFor: (pod) => policy.notEnforcedFor(pod),

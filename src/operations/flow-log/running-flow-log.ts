@@ -1,6 +1,7 @@
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
+import type { Ip } from '../../base/net/ip.ts';
 import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
@@ -27,11 +28,18 @@ export interface FlowSources extends FlowLogOptions {
   readonly refusals: Pick<PolicyRefusals, 'subscribe'>;
   readonly noEndpoint: Pick<NoEndpointResponder, 'subscribe'>;
   readonly bridge: ConstructorParameters<typeof OpeningCounts>[0]['bridge'];
+  /** Probes of `seinectl trace`, which are no connections of pods. */
+  readonly probes: { hasForgotten(protocol: number, source: TrackedPort, asked: TrackedPort): boolean };
   /** Events of the kernel's tracker, if that is the bridge's: connections that ended. */
   readonly tracker?: TrackerSource;
   readonly files: Pick<ConstructorParameters<typeof FlowFiles>[0], 'folder' | 'bytesMax' | 'node'>;
   readonly exports: ExportSettings;
   readonly log: Log;
+}
+
+interface TrackedPort {
+  readonly ip: Ip;
+  readonly port?: number;
 }
 
 /** Kernel's tracker. */
@@ -150,7 +158,10 @@ export class RunningFlowLog {
     const timeouts = new TrackerTimeouts();
     const ends = new TrackerEnds({
       open,
-      closed: ({ connection, through }) => this.flows.closed(connection, through),
+      closed: ({ connection, through }) => {
+        const { protocol, source, destination, asked = destination } = connection;
+        if (!this.#sources.probes.hasForgotten(protocol, source, asked)) this.flows.closed(connection, through);
+      },
       missed: () => this.flows.lost('kernel', 1),
       timeoutMs: (...of) => timeouts.of(timeoutParameter(...of)),
     });

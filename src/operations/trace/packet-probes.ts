@@ -68,6 +68,8 @@ export class PacketProbes {
   readonly #waiting = new Set<() => void>();
   /** Tuples of probes from this node, as they were sent, by number. */
   readonly #sent = new Map<number, ConntrackTuple>();
+  /** Tuples of connections of probes that were deleted in the last seconds, with the time. */
+  readonly #forgotten = new Map<string, number>();
   #seen = 0;
 
   constructor(options: PacketProbesOptions) {
@@ -78,6 +80,13 @@ export class PacketProbes {
   /** Number of probes that ended here. */
   get seen(): number {
     return this.#seen;
+  }
+
+  /** Reports whether a connection that ended was that of a probe. */
+  hasForgotten(protocol: number, source: TupleEnd, asked: TupleEnd): boolean {
+    const tuple = { src: source.ip, dst: asked.ip, srcPort: source.port, dstPort: asked.port };
+    const atMs = this.#forgotten.get(tupleKey(protocol, tuple));
+    return atMs !== undefined && performance.now() - atMs < SIGHTING_MS;
   }
 
   /** Sends a probe as if its port had received it. @param number 12 bits, which distinguish it from other probes of these seconds */
@@ -126,6 +135,13 @@ export class PacketProbes {
     for (const look of this.#waiting) look();
   }
 
+  #remember(key: string): void {
+    this.#forgotten.delete(key);
+    this.#forgotten.set(key, performance.now());
+    const [oldest] = this.#forgotten.keys();
+    if (this.#forgotten.size > SIGHTINGS_MAX && oldest !== undefined) this.#forgotten.delete(oldest);
+  }
+
   /** Deletes the connection of a probe as it was opened, and that of its translated source. */
   #forget(sighting: ProbeSighting): void {
     const { number, protocol, source, fields } = sighting;
@@ -136,6 +152,7 @@ export class PacketProbes {
     const sent = isFromTunnel ? undefined : this.#sent.get(number);
     if (sent) this.#sent.delete(number);
     const opened = sent ?? header;
+    this.#remember(tupleKey(protocol, opened));
     const messages: readonly ConntrackMatch[] = [
       { zone: main, ipProtocol: protocol, original: opened },
       // The second zone sees the translated destination and the original source.
@@ -143,6 +160,19 @@ export class PacketProbes {
     ];
     this.#options.packets.send(messages.map((match) => bytesOf((w) => writeConntrackFlush(w, match)))).catch(this.#options.failed);
   }
+}
+
+interface TupleEnd {
+  readonly ip: Ip;
+  /** Absent for echoes. */
+  readonly port?: number;
+}
+
+function tupleKey(
+  protocol: number,
+  { src, dst, srcPort, dstPort }: { readonly [M in keyof ConntrackTuple]: ConntrackTuple[M] | undefined },
+): string {
+  return `${protocol} ${src?.text} ${srcPort} ${dst?.text} ${dstPort}`;
 }
 
 function sightingOf({ table, fields, userdata, data }: PacketIn): ProbeSighting | undefined {

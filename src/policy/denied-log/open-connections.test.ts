@@ -6,7 +6,7 @@ import { ctMark } from '../../dataplane/pipeline/fields.ts';
 import { zones } from '../../dataplane/pipeline/well-known.ts';
 import type { TrackedConnection } from '../../netlink/conntrack.ts';
 import { PolicyEngine } from '../engine/policy-engine.ts';
-import { deniedConnections } from './open-connections.ts';
+import { deniedConnections, livingEnds } from './open-connections.ts';
 
 /* `shop/db` (10.10.0.5) accepts connections from its own namespace on 5432 only, and opens connections to 5353 only. */
 const rules = {
@@ -77,4 +77,14 @@ it.each<[what: string, TrackedConnection, found: readonly string[]]>([
 
 it('omits pods without policies', () => {
   expect(deniedAmong([connection(api, db, 22)], { matrix: matrix(), policed: new Set() })).toEqual([]);
+});
+
+it('names the ends of a connection, and the Service that the client requested', () => {
+  expect(livingEnds(connection(api, db, 5432))).toEqual({ protocol: 'TCP', source: api, destination: db, port: 5432 });
+  expect(livingEnds(connection(api, db, 5432, { by: virtual }))).toEqual({
+    ...{ protocol: 'TCP', source: api, destination: db, port: 5432 },
+    service: { address: virtual, port: 80 },
+  });
+  expect(livingEnds(connection(api, db, 5432, { mark: barred }))).toBeUndefined();
+  expect(livingEnds(connection(api, db, 5432, { zone: 0 }))).toBeUndefined();
 });

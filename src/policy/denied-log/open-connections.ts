@@ -1,3 +1,4 @@
+import type { OpenConnections } from '../../api/open-connections.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import { ctMark } from '../../dataplane/pipeline/fields.ts';
 import { zones } from '../../dataplane/pipeline/well-known.ts';
@@ -39,6 +40,20 @@ export function* deniedConnections(
       if (interpret(matrix, packet).verdict === 'deny') yield { pod, attempt };
     }
   }
+}
+
+/** Returns the ends of a connection of the bridge that was admitted, and that is not closed by both ends; undefined for others. */
+export function livingEnds(connection: TrackedConnection): Omit<OpenConnections, 'connections'> | undefined {
+  if (!isLiving(connection)) return undefined;
+  const { ipProtocol, original, reply } = connection;
+  const isTranslated = original.dst.text !== reply.src.text || original.dstPort !== reply.srcPort;
+  return {
+    protocol: protocolNames[ipProtocol] ?? String(ipProtocol),
+    source: original.src.text,
+    destination: reply.src.text,
+    port: reply.srcPort,
+    ...(isTranslated && { service: { address: original.dst.text, port: original.dstPort } }),
+  };
 }
 
 const unadmittedMark = ctMark.unadmitted('yes');

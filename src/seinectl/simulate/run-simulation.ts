@@ -74,7 +74,12 @@ export function simulatedWhatIf(paths: readonly string[], flags: SimulatedWhatIf
   if (documents.length === 0 && removed.length === 0)
     throw new SeineError('INVALID_INPUT', 'nothing is proposed: use -f FILE or --delete KIND/NAMESPACE/NAME after `whatif`');
   const result = whatIf(simulatedCluster(paths).objects, { documents, removed });
-  return reportWhatIf(result, { missing: [], remarks: [], used: noEvidence('a simulation has no traffic') }, flags.output, terminal);
+  return reportWhatIf(
+    result,
+    { missing: [], remarks: [], used: noEvidence('a simulation has no traffic'), services: new Map() },
+    flags.output,
+    terminal,
+  );
 }
 
 /** `seinectl simulate test`. @returns the exit code */

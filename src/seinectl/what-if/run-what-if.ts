@@ -2,6 +2,7 @@ import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
+import { keyOf } from '../../policy/reach/objects.ts';
 import type { SimulatedObjects } from '../../simulate/objects/cluster-objects.ts';
 import { completedCluster } from '../../simulate/objects/completed-cluster.ts';
 import { itemsOf } from '../../simulate/what-if/proposal.ts';
@@ -27,6 +28,8 @@ export interface WhatIfFlags {
   readonly namespace: string;
   readonly dryRun: boolean;
   readonly used: boolean;
+  /** Seconds. */
+  readonly since: number;
   readonly output: OutputForm;
 }
 
@@ -65,7 +68,12 @@ async function offline(
 ): Promise<number> {
   const { objects, missing } = flags.objects ? fromFiles(flags.objects) : await fromBundle(flags.bundle, documents, env);
   const result = whatIf(objects, { documents, removed: flags.delete ?? [] });
-  return reportWhatIf(result, { missing, remarks: [], used: noEvidence('no cluster was asked') }, flags.output, terminal);
+  return reportWhatIf(
+    result,
+    { missing, remarks: [], used: noEvidence('no cluster was asked'), services: new Map() },
+    flags.output,
+    terminal,
+  );
 }
 
 function fromFiles(paths: readonly string[]): KnownCluster {
@@ -103,9 +111,10 @@ async function online(
     const tried = flags.dryRun ? await dryRun(http, documents, signal) : { documents, remarks: [] };
     const result = whatIf(objects, { documents: tried.documents, removed: flags.delete ?? [] });
     const used = flags.used
-      ? await usedRules(result, { http, access, userAgent, namespace: flags.namespace, signal })
+      ? await usedRules(result, { http, access, userAgent, namespace: flags.namespace, sinceSeconds: flags.since, signal })
       : noEvidence('not asked (--no-used)');
-    return reportWhatIf(result, { missing, remarks: tried.remarks, used }, flags.output, terminal);
+    const services = new Map(objects.services.flatMap((each) => (each.spec.clusterIPs ?? []).map((ip) => [ip, keyOf(each)] as const)));
+    return reportWhatIf(result, { missing, remarks: tried.remarks, used, services }, flags.output, terminal);
   } finally {
     http.close();
   }

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
 import type { WhatIfFlags } from './run-what-if.ts';
 
 interface WhatIfContext {
@@ -15,7 +16,7 @@ The proposal: NetworkPolicies, ClusterNetworkPolicies, Services, EndpointSlices,
 it does not have stay as they are. Labels that it does not mention stay; a label with the value null is removed. Nothing is changed.
 
 The cluster is that of the kubeconfig: its API server first runs the proposal as a dry run, so that defaults and admission are the server's, and
-its agents report how much the deciding rules were used. With --objects or --bundle no cluster is contacted.
+its agents report which of the connections were used: from the flow log where it is on, else from the counters of the deciding rules. With --objects or --bundle no cluster is contacted.
 
 Examples:
   seinectl whatif -f new-policy.yaml
@@ -47,7 +48,8 @@ export function addWhatIf(root: Command, { terminal, env, exitWith }: WhatIfCont
     .addOption(new Option('--context <name>', 'context of the kubeconfig; default: the current one').conflicts(['objects', 'bundle']))
     .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')
     .option('--no-dry-run', 'take the proposal as it is written')
-    .option('--no-used', 'do not ask agents how much the rules were used')
+    .option('--since <time>', 'how far back connections in the flow log count, e.g. 30m; at most a day', secondsUpToADay, 86_400)
+    .option('--no-used', 'do not ask agents how much the connections and rules were used')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', help)
     // Loaded on use: all other commands start faster without the policy engine and the client of the API.

@@ -10,7 +10,9 @@ import type { Tone } from '../paint.ts';
 import { reportDisagreements } from '../reach/reports.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
-import { keyOfRules, type RuleEvidence } from './used-rules.ts';
+import { type AskedUse, type LineUse, UsedConnections } from './used-by-row.ts';
+import type { ConnectionEvidence } from './used-connections.ts';
+import { keyOfRules, type RuleEvidence, unitName } from './used-rules.ts';
 
 /** Exit codes of `seinectl whatif`; scripts rely on these. */
 export const whatIfExitCodes = { nothingBreaks: 0, breaks: 1, usage: 2, incomplete: 3, notConfirmed: 4 } as const;
@@ -20,6 +22,8 @@ interface WhatIfContextTexts {
   readonly missing: readonly string[];
   readonly remarks: readonly string[];
   readonly used: RuleEvidence;
+  /** Names of Services by address. */
+  readonly services: ReadonlyMap<string, string>;
 }
 
 /** Lines with two ends that are printed one by one. */
@@ -46,7 +50,8 @@ export function reportWhatIf(result: WhatIf, texts: WhatIfContextTexts, form: Ou
 }
 
 function documentOf({ connections, services, conflicts, changed, notConsidered, confirmed, ...result }: WhatIf, texts: WhatIfContextTexts) {
-  const { packets, nodes, unknown } = texts.used;
+  const { packets, nodes, unknown, connections: evidence } = texts.used;
+  const lines = [...connectionLines({ ...result, connections }, texts), ...serviceLines({ ...result, services }, texts)];
   return {
     changed,
     connections,
@@ -59,13 +64,22 @@ function documentOf({ connections, services, conflicts, changed, notConsidered, 
     missing: texts.missing,
     remarks: texts.remarks,
     used: {
+      source: evidence.logged.length > 0 ? 'flow log' : nodes.length > 0 ? 'rule counters' : 'none',
       nodes,
+      flowLog: { nodes: evidence.logged, completeFrom: evidence.completeFrom ?? null, notRecorded: evidence.lost },
+      lines: lines.map(({ asked, use }) => ({
+        ...asked,
+        recorded: evidence.logged.length > 0 ? use.recorded : null,
+        last: use.last ?? null,
+        openNow: evidence.tracked.length > 0 ? use.open : null,
+      })),
       rules: [...packets].map(([key, number]) => ({
         verdict: key.split(' ', 1)[0],
         rule: key.slice(key.indexOf(' ') + 1),
         packets: `${number}`,
       })),
-      openConnections: null,
+      openConnections: evidence.tracked.length > 0 ? lines.reduce((sum, { use }) => sum + use.open, 0) : null,
+      ...(evidence.openUnknown === undefined ? {} : { openUnknown: evidence.openUnknown }),
       ...(unknown === undefined ? {} : { unknown }),
     },
   };
@@ -73,11 +87,13 @@ function documentOf({ connections, services, conflicts, changed, notConsidered, 
 
 /** Lists the members of units that the results name; a Service's result adds the node of the clients to the name. */
 function namedUnits(units: readonly Unit[], rows: readonly Pick<ReachChange, 'from' | 'to'>[]) {
-  const names = new Set(rows.flatMap(({ from, to }) => [from, from.replace(/ on \S+(?: and \d+ more)?$/, ''), to]));
+  const names = new Set(rows.flatMap(({ from, to }) => [from, unitName(from), to]));
   return units.filter(({ name }) => names.has(name)).map(({ name, parties }) => ({ name, members: parties.map(partyName) }));
 }
 
 interface ShownLine {
+  readonly asked: AskedUse;
+  readonly use: LineUse;
   readonly change: ShownChange;
   readonly ends: string;
   readonly reason: string;
@@ -85,8 +101,9 @@ interface ShownLine {
   readonly used?: string;
 }
 
-function printLines(result: WhatIf, { missing, remarks, used }: WhatIfContextTexts, terminal: Terminal): void {
-  const lines = [...connectionLines(result, used), ...serviceLines(result)].sort(
+function printLines(result: WhatIf, texts: WhatIfContextTexts, terminal: Terminal): void {
+  const { missing, remarks, used } = texts;
+  const lines = [...connectionLines(result, texts), ...serviceLines(result, texts)].sort(
     (a, b) => order.indexOf(a.change) - order.indexOf(b.change),
   );
   const width = Math.min(72, Math.max(0, ...lines.map(({ ends }) => ends.length)));
@@ -99,6 +116,7 @@ function printLines(result: WhatIf, { missing, remarks, used }: WhatIfContextTex
   for (const text of result.conflicts) terminal.line(`${terminal.room.paint('bad', 'CONFLICT')}  ${safeLine(text)}`);
   for (const text of [...remarks, ...result.notConsidered, ...missing]) terminal.remark(safeText(text));
   terminal.remark(summary(result, lines));
+  if (lines.length > 0) for (const text of evidenceTexts(used)) terminal.remark(safeText(text));
   if (used.unknown !== undefined && lines.length > 0)
     terminal.remark(safeText(`How much the rules were used is not ${used.nodes.length > 0 ? 'completely ' : ''}known: ${used.unknown}.`));
 }
@@ -115,24 +133,54 @@ function summary({ connections, confirmed }: WhatIf, lines: readonly ShownLine[]
   return `${what}${same}. ${count(confirmed, 'verdict')} confirmed by the reference.`;
 }
 
-function connectionLines({ connections, units }: WhatIf, used: RuleEvidence): readonly ShownLine[] {
+type LineParts = Pick<WhatIf, 'connections' | 'services' | 'units'>;
+
+function connectionLines(
+  { connections, units }: Omit<LineParts, 'services'>,
+  { used, services }: WhatIfContextTexts,
+): readonly ShownLine[] {
   const sizes = sizesOf(units);
+  const uses = new UsedConnections(used.connections, units, services);
   const shown = connections.filter((each): each is ReachChange & { readonly change: 'opened' | 'closed' } => each.change !== 'other rule');
-  return collapse(shown, units).map(({ from, to, outcome }) => ({
-    change: outcome.change,
-    ends: `${namesText(from, sizes)} -> ${namesText(to, sizes)} ${familyText(outcome.family)}${outcome.ports}`,
-    reason: reasonOf(outcome),
-    ...(used.unknown !== undefined && used.nodes.length === 0 ? {} : { used: usedText(outcome, used) }),
-  }));
+  return collapse(shown, units).map(({ from, to, outcome }) => {
+    const { change, family, ranges } = outcome;
+    const asked: AskedUse = { from, to, family, ranges, change };
+    const use = uses.of(asked);
+    const evidence = usedText(outcome, use, used);
+    return {
+      asked,
+      use,
+      change,
+      ends: `${namesText(from, sizes)} -> ${namesText(to, sizes)} ${familyText(family)}${outcome.ports}`,
+      reason: reasonOf(outcome),
+      ...(evidence === undefined ? {} : { used: evidence }),
+    };
+  });
 }
 
-function serviceLines({ services, units }: WhatIf): readonly ShownLine[] {
+function serviceLines(
+  { services, units }: Omit<LineParts, 'connections'>,
+  { used, services: addresses }: WhatIfContextTexts,
+): readonly ShownLine[] {
   const sizes = sizesOf(units);
-  return collapse(services, units).map(({ from, to, outcome }) => ({
-    change: outcome.change,
-    ends: `${namesText(from, sizes)} -> ${namesText(to, sizes)} ${familyText(outcome.family)}${outcome.ports}`,
-    reason: `today ${outcome.before}; then ${outcome.after}`,
-  }));
+  const uses = new UsedConnections(used.connections, units, addresses);
+  return collapse(services, units).map(({ from, to, outcome }) => {
+    const { change, family, ports } = outcome;
+    const [, port, protocol = ''] = /^(\d+)\/([A-Z]+)$/.exec(ports) ?? [];
+    const all = ['TCP', 'UDP', 'SCTP'].map((each) => ({ protocol: each, first: 0, last: 65_535 }));
+    const ranges = port === undefined ? all : [{ protocol, first: Number(port), last: Number(port) }];
+    const asked: AskedUse = { from, to, family, ranges, change: change === 'opened' ? 'opened' : 'closed' };
+    const use = uses.of(asked);
+    const evidence = [...recordedText(asked.change, use, used.connections), ...openText(asked.change, use, used.connections)].join('; ');
+    return {
+      asked,
+      use,
+      change,
+      ends: `${namesText(from, sizes)} -> ${namesText(to, sizes)} ${familyText(family)}${ports}`,
+      reason: `today ${outcome.before}; then ${outcome.after}`,
+      ...(evidence === '' ? {} : { used: evidence }),
+    };
+  });
 }
 
 function sizesOf(units: readonly Unit[]): ReadonlyMap<string, number> {
@@ -161,12 +209,53 @@ function reasonOf({ change, before, after }: ShownOutcome): string {
     : `denied today by ${by(before.by, 'default')}; then allowed by ${by(after.by, 'default: no policy isolates an end')}`;
 }
 
-const openUnknown = 'connections open now: not known';
+/** Connections of one line; undefined if nothing is known. */
+function usedText({ change, before }: ShownOutcome, use: LineUse, used: RuleEvidence): string | undefined {
+  const recorded = recordedText(change, use, used.connections);
+  const counted =
+    recorded.length > 0 || (used.unknown !== undefined && used.nodes.length === 0) ? [] : [countedText(change, before.by, used)];
+  const texts = [...recorded, ...counted, ...openText(change, use, used.connections)];
+  return texts.length === 0 ? undefined : texts.join('; ');
+}
 
-function usedText({ change, before }: ShownOutcome, { packets, nodes }: RuleEvidence): string {
+function recordedText(
+  change: AskedUse['change'],
+  { recorded, last }: LineUse,
+  { logged, completeFrom }: ConnectionEvidence,
+): readonly string[] {
+  if (logged.length === 0) return [];
+  const what = change === 'closed' ? count(recorded, 'connection') : count(recorded, 'denied attempt');
+  const when = last ? `, last at ${last.time.slice(11, 19)} (${last.from} -> ${last.to})` : '';
+  return [
+    `${recorded === 0 ? `no ${change === 'closed' ? 'connection' : 'denied attempt'}` : what} since ${timeText(completeFrom)}${when}`,
+  ];
+}
+
+function openText(change: AskedUse['change'], { open }: LineUse, { tracked }: ConnectionEvidence): readonly string[] {
+  return change === 'closed' && tracked.length > 0 ? [`${open} open now`] : [];
+}
+
+function timeText(time: string | undefined): string {
+  return time === undefined ? 'the log was turned on' : `${time.slice(0, 10)} ${time.slice(11, 19)}`;
+}
+
+function countedText(change: AskedUse['change'], by: readonly string[], { packets, nodes }: RuleEvidence): string {
   const verdict = change === 'closed' ? 'allow' : 'deny';
-  if (before.by.length === 0) return `not known: no rule counts these connections; ${openUnknown}`;
-  const counted = before.by.map((rule) => `${rule} ${packets.get(keyOfRules(verdict, rule)) ?? 0n}`);
+  if (by.length === 0) return 'not known: no rule counts these connections';
+  const counted = by.map((rule) => `${rule} ${packets.get(keyOfRules(verdict, rule)) ?? 0n}`);
   const does = change === 'closed' ? 'packets that these rules allowed' : 'packets that these policies denied';
-  return `${does}, of all peers, on ${count(nodes.length, 'node')}: ${counted.join(', ')}; ${openUnknown}`;
+  return `${does}, of all peers, on ${count(nodes.length, 'node')}: ${counted.join(', ')}`;
+}
+
+/** Names the source of what was used, and what it does not contain. */
+function evidenceTexts({ nodes, connections }: RuleEvidence): readonly string[] {
+  if (nodes.length === 0) return [];
+  const { logged, lost, tracked, openUnknown } = connections;
+  const without = nodes.filter((node) => !logged.includes(node));
+  const source =
+    logged.length === 0
+      ? 'Used: from the counters of rules; the flow log is off, which counts connections.'
+      : `Used: from the flow log (UTC) of ${count(logged.length, 'node')}${without.length > 0 ? `; it is off on ${without.slice(0, 4).join(', ')}` : ''}${lost > 0 ? `; ${count(lost, 'connection')} not recorded` : ''}.`;
+  const open = tracked.length > 0 ? `Open now: from the trackers of ${count(tracked.length, 'node')}` : 'Connections open now: not known';
+  return [source, `${open}${openUnknown === undefined ? '' : `; ${openUnknown}`}.`];
 }

@@ -7,7 +7,7 @@ import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
 import { compileOpened } from './compile-opened.ts';
 
 describe('copies of opened connections', () => {
-  it('are the flows that admit, for one port, with a metered copy first', () => {
+  it('are the flows that admit, for one port and without probes, with a metered copy first', () => {
     const { flows, meters = [] } = compileOpened(32_784, exampleNode);
     expect(meters.map(formatMeter)).toEqual(['meter=163856,pktps,burst,bands=type=drop,rate=200,burst_size=400']);
     expect(flows.map(formatFlow)).toEqual(
@@ -16,7 +16,7 @@ describe('copies of opened connections', () => {
         const copy = 'controller(max_len=128,userdata=0c,meter_id=163856),';
         const copied = (text: string, from: number, to: number, mark: string): string =>
           text
-            .replace(`priority=${from},`, `priority=${to},in_port=32784,`)
+            .replace(`priority=${from},`, `priority=${to},in_port=32784,reg11=0x0/0x80000000,`)
             .replace(/ct_mark=\S+?,/, `ct_mark=${mark},`)
             .replace('actions=', `actions=${copy}`);
         return [

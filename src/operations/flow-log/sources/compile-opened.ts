@@ -2,7 +2,7 @@ import { admitting } from '../../../dataplane/compile/compile-commit.ts';
 import { familiesOf, type NodeEnvironment } from '../../../dataplane/compile/environment.ts';
 import { nothing, type Wanted } from '../../../dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../../dataplane/pipeline/cookie.ts';
-import { ctMark } from '../../../dataplane/pipeline/fields.ts';
+import { ctMark, reg } from '../../../dataplane/pipeline/fields.ts';
 import { type Flow, type Match, type Meter, priority, type Step } from '../../../dataplane/pipeline/flow.ts';
 import { ofPorts, openedMeters } from '../../../dataplane/pipeline/well-known.ts';
 
@@ -24,7 +24,7 @@ export function openedOwner(ofPort: number): Owner {
  * Compiles flows that copy to the agent the first packet of each connection that enters by a port: the flows that admit it again, for this
  * port, each with a copy first. They do not change what happens to the packet, and the meter limits only the copies. Pure.
  *
- * The first packet of a connection is that whose entry in conntrack has no origin yet. One to a Service has one, and is not admitted yet.
+ * A probe of `seinectl trace` is not copied: no pod sent it. The first packet of a connection is that whose entry in conntrack has no origin yet. One to a Service has one, and is not admitted yet.
  */
 export function compileOpened(ofPort: number, environment: NodeEnvironment): Wanted {
   const rate = ofPort === ofPorts.tunnel || ofPort === ofPorts.gateway ? copied.shared : copied.pod;
@@ -33,7 +33,7 @@ export function compileOpened(ofPort: number, environment: NodeEnvironment): Wan
   const withCopy = (flow: Flow, level: number, match: Match): Flow => ({
     ...flow,
     priority: level,
-    match: { ...flow.match, ...match, inPort: ofPort },
+    match: { ...flow.match, ...match, inPort: ofPort, regs: [reg.probe('no')] },
     steps: [copy, ...flow.steps],
   });
   return {
