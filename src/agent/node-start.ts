@@ -308,7 +308,7 @@ async function keepHostSettings(parts: StartParts, { live, hostPorts }: StartedN
  */
 async function serve(parts: StartParts, { peers, proxy }: StartedNode, released: Promise<void>, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, sources, peerSource, readiness, log } = parts;
-  peers.follow();
+  peers.follow(released.then(() => nodeState.reconcilers.bridge.roundMade(signal)));
   proxy.follow(released);
   const notices = { peers: peerSource, nodeName: config.nodeName, events: sources.events };
   followPolicies({ policies: sources.networkPolicies.replica, ...notices });

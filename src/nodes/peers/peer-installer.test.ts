@@ -54,6 +54,23 @@ function setUp(inheritedPath?: (network: Cidr) => DirectPath | undefined, whenFl
 }
 
 describe('the entries of a peer', () => {
+  it('leave the kernel’s route of a previous agent until its flows are removed', async () => {
+    let asked = 0;
+    const whenFlowsApplied = async (): Promise<void> => void asked++;
+    const t = setUp(() => ({ hop: { via: parseIp('192.168.77.2'), dev: 'eth0' } }), whenFlowsApplied);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    t.installer.previousGone = promise;
+    for (const intent of [tunnel, tunnel]) t.set(intent); // peers may be handled again meanwhile
+    for (let rounds = 0; rounds < 5; rounds++) {
+      await t.settled();
+      await new Promise((next) => setImmediate(next)); // steps that wait for nothing are taken
+    }
+    expect([asked, t.hopOf()]).toEqual([0, 'eth0']);
+    resolve();
+    await expect.poll(() => t.hopOf()).toBe('antrea-gw0');
+    expect(asked).toBe(1);
+  });
+
   it('become direct only after the kernel has the route', async () => {
     const t = setUp();
     t.set(tunnel);

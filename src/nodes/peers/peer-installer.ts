@@ -51,6 +51,8 @@ export class PeerInstaller {
   readonly #changes = new Map<string, AbortController>();
   readonly #refusals = new Map<string, string>();
   readonly #routed = new CidrUnion();
+  /** Resolves once the bridge has no flows of a previous agent; set before the first peer. */
+  previousGone: Promise<void> = Promise.resolve();
   /** Networks of the union that were last requested as routes. */
   #routes = new Set<string>();
 
@@ -137,6 +139,9 @@ export class PeerInstaller {
 
   async #takeSteps(name: string, first: TakenStep, steps: readonly PeerEntries[], signal: AbortSignal): Promise<void> {
     let { revisions, hasNewFlows } = first;
+    // Flows that send directly take precedence over those of the tunnel: packets follow a previous agent's until these are removed.
+    await this.previousGone;
+    signal.throwIfAborted();
     for (const step of steps) {
       await this.#applied(name, revisions, signal);
       if (hasNewFlows) await this.#forwarded(signal);

@@ -82,8 +82,15 @@ export class Peers {
     this.objections = new UnservedReasons('Node', options.log);
   }
 
-  /** Handles known peers and follows changes. @returns a function that ends it */
-  follow(): () => void {
+  /**
+   * Handles known peers and follows changes.
+   *
+   * @param previousGone resolves once the bridge has no flows of a previous agent; absent: there are none
+   * @returns a function that ends it
+   */
+  follow(previousGone: Promise<void> = Promise.resolve()): () => void {
+    previousGone.catch(() => undefined); // the agent ends; a change that waits for it ends as well
+    this.#installer.previousGone = previousGone;
     const { source } = this.#options;
     this.#refresh([...source.peers()].map(({ name }) => name));
     return source.subscribe((names) => this.#refresh(names));
