@@ -17,6 +17,7 @@ import { policyChecks } from './demo/policy-checks.ts';
 import { checkLine, howToGoOn, paintsFor, resultTable } from './demo/report.ts';
 import { type DemoCheck, type DemoCheckResult, demoPod, type Scene } from './demo/scene.ts';
 import { serviceChecks } from './demo/service-checks.ts';
+import { showPage } from './demo/show-page.ts';
 import { traceChecks } from './demo/trace-checks.ts';
 import { clusterIps, createAll, type DemoManifest, manifests, nodePorts, podsReady, setRolling } from './demo/workload.ts';
 import { removeLab } from './down.ts';
@@ -42,6 +43,7 @@ interface DemoOptions extends RealOptions {
   readonly datapath: Datapath;
   readonly json?: boolean;
   readonly down?: boolean;
+  readonly ui?: boolean;
   readonly agent?: string;
   readonly pings?: number;
   readonly restart: boolean;
@@ -61,6 +63,7 @@ const command = new Command('npm run demo --')
   .option('--kubernetes [version]', 'on a real Kubernetes, which is built if it is not there: docs/contributing/lab-kubernetes.md')
   .option('--control-plane <version>', 'on a real API server of that version, with controllers, and the lab’s own kubelets')
   .option('--down', 'remove everything at the end')
+  .addOption(new Option('--ui', 'show the lab in a browser at the end, until Ctrl-C; the lab stays').conflicts(['down', 'json']))
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .addOption(new Option('--no-restart', 'leave out what restarts an agent').hideHelp())
   .addOption(new Option('--pings <per second>', 'on each path over a restart').argParser(wholeNumber).hideHelp());
@@ -90,6 +93,7 @@ async function main(options: DemoOptions, signal: AbortSignal): Promise<number> 
   if (options.json) process.stdout.write(`${JSON.stringify({ ok, checks: results })}\n`);
   else process.stdout.write(`\n${resultTable(results, paintsFor(process.stdout))}\n`);
   if (!options.json && !options.down) process.stdout.write(`\n${await nextSteps(plan, options)}\n`);
+  if (options.ui && results[0]?.ok) await showPage(labPaths(plan.dir).kubeconfig, signal);
   return ok ? 0 : 1;
 }
 

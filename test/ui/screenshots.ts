@@ -3,11 +3,12 @@
  * one is denied, in both colour schemes.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { openUi } from '../../src/seinectl/ui/serve-ui.ts';
 import { launchBrowser } from './open-page.ts';
+import { digestOfView, digestsFile, type PictureName } from './picture-sources.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const images = join(root, 'docs/images');
@@ -21,7 +22,8 @@ const shots = [
   ['timeline', '/?view=timeline&kind=pod&name=shop%2Fdb', '.events'],
   ['trace', '/?view=trace&from=shop%2Fweb&to=shop%2Fdb&port=80&family=ipv4', '.path'],
   ['policy', '/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb', '.matrix'],
-] as const;
+  ['simulator', '/?view=simulator&lesson=first-policy&from=shop%2Fweb&to=shop%2Fdb&port=5432&family=ipv4', '.path'],
+] as const satisfies readonly (readonly [PictureName, string, string])[];
 
 const policies = ['default-deny', 'db-clients'].map((name) => ({
   apiVersion: 'networking.k8s.io/v1',
@@ -93,6 +95,8 @@ async function takeShots(): Promise<void> {
         await page.locator(element).waitFor();
         await page.screenshot({ path: join(images, `page-${name}-${colorScheme}.png`), fullPage: true });
       }
+    const digests = await Promise.all(shots.map(async ([name]) => [name, await digestOfView(name)] as const));
+    writeFileSync(digestsFile, `${JSON.stringify(Object.fromEntries(digests), undefined, 2)}\n`);
   } finally {
     await browser.close();
     server.close();

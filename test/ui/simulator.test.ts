@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -175,4 +178,54 @@ it(`walks ${packets} packets as Node.js does (SEINE_TEST_SEED=${seed})`, { timeo
   }
   process.stdout.write(`${packets} packets: ${found.allowed} paths allowed, ${found.denied} denied, ${found.unknown} unknown\n`);
   expect(Math.min(found.allowed, found.denied)).toBeGreaterThan(packets / 10);
+});
+
+interface TimedReply {
+  readonly reply: { readonly answer?: TraceView };
+  readonly milliseconds: number;
+}
+
+/** Demands for a cluster of 5,000 nodes and 150,000 pods (ms). */
+const most = { load: 20_000, first: 1_000, later: 50 } as const;
+
+it('loads 5,000 nodes and 150,000 pods, and traces over two of them', { timeout: 300_000 }, async () => {
+  await open();
+  const size = { nodes: 5_000, podsPerNode: 30, namespaces: 500, policies: 2_000, services: 5_000 };
+  const objects = generatedCluster(size);
+  const [from, to] = [objects.pods[0], objects.pods[140_000]].map((pod) => `${pod?.metadata.namespace}/${pod?.metadata.name}`);
+  const folder = mkdtempSync(join(tmpdir(), 'seine-simulator-'));
+  const file = join(folder, 'cluster.json');
+  writeFileSync(file, manifestsOf(objects));
+  try {
+    await page.evaluate(`(() => {
+      const input = document.createElement('input');
+      input.type = 'file';
+      input.id = 'cluster';
+      document.body.append(input);
+      const worker = new Worker('simulator-worker.js', { type: 'module' });
+      window.askSimulator = (message) => new Promise((resolve) => {
+        const start = performance.now();
+        worker.onmessage = ({ data }) => resolve({ reply: data, milliseconds: performance.now() - start });
+        worker.postMessage(message);
+      });
+    })()`);
+    await page.locator('#cluster').setInputFiles(file);
+    const loading = `window.askSimulator({ id: 0, topic: 'load', question: { files: [{ name: 'cluster', content: document.getElementById('cluster').files[0] }] } })`;
+    const { reply: summary, milliseconds: loadMs } = (await page.evaluate(loading)) as TimedReply;
+    expect(summary).toMatchObject({ answer: { nodes: 5_000, pods: 150_000, services: 5_000, policies: 2_000 } });
+    const times: number[] = [];
+    for (let turn = 0; turn < 11; turn++) {
+      const message = { id: turn, topic: 'trace', question: { from, to, port: '8080' } };
+      const { reply, milliseconds } = (await page.evaluate(`window.askSimulator(${JSON.stringify(message)})`)) as TimedReply;
+      expect(reply.answer?.traces[0]?.paths[0]?.stages.length, JSON.stringify(reply).slice(0, 300)).toBe(2);
+      times.push(milliseconds);
+    }
+    const [first = 0, ...later] = times;
+    const median = later.toSorted((a, b) => a - b)[5] ?? 0;
+    process.stdout.write(`5,000 nodes: loaded in ${loadMs} ms, first trace ${Math.round(first)} ms, later ${median.toFixed(1)} ms\n`);
+    // Shares of the demands are recorded; the machine of a test may be busy with others.
+    expect([loadMs < most.load * 3, first < most.first * 3, median < most.later * 3]).toEqual([true, true, true]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -1,4 +1,3 @@
-import { useEffect } from 'preact/hooks';
 import { lessons } from '../../lessons/lessons.ts';
 import { parameters, show } from '../location.ts';
 import { Badge, Selection } from '../parts.tsx';
@@ -19,15 +18,11 @@ export function SimulatorView() {
   const lesson = lessons.find((each) => each.id === id);
   const name = Object.hasOwn(questions, asked) ? (asked as keyof typeof questions) : 'trace';
   const { View } = questions[name];
-  // Another lesson has other names.
-  useEffect(() => {
-    document.getElementById('simulator-title')?.focus();
-  }, [id]);
   const sources = { '': 'Your own objects', ...Object.fromEntries(lessons.map((each, at) => [each.id, `Lesson ${at + 1}: ${each.title}`])) };
   return (
     <section aria-labelledby="simulator-title">
       <div class="title">
-        <h1 id="simulator-title" tabindex={-1}>
+        <h1 id="simulator-title">
           Simulator
         </h1>
         <Badge tone="quiet">simulated</Badge>
