@@ -1,9 +1,11 @@
-import { existsSync } from 'node:fs';
+import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { stringify } from 'yaml';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { ask } from '../../lab/probe/probe.ts';
+import { bindUdpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
 import { features } from '../../src/dataplane/pipeline/cookie.ts';
 import { openedMeters } from '../../src/dataplane/pipeline/well-known.ts';
@@ -12,6 +14,8 @@ import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
 import { readFlowLine, readSummaries } from '../../src/seinectl/flows/read-flows.ts';
 import { Random } from '../chaos/random.ts';
 import { ConnectionMix, type MixedConnection } from '../support/connection-mix.ts';
+import { OtlpCollector } from '../support/flow-collectors/otlp-collector.ts';
+import { IpfixReader } from '../support/flow-collectors/read-ipfix.ts';
 import { namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 import { eventually, type KubeService, ServiceLab } from '../support/service-lab.ts';
@@ -214,6 +218,53 @@ it('keeps denied connections over a restart of the agent, and shows the gap', as
     expect(flows.filter(({ event }) => event === 'denied').length).toBe(before);
     expect(flows.findLast(({ event }) => event === 'gap')).toMatchObject({ reason: 'the flow log was off or the agent did not run' });
   });
+});
+
+it('exports connections as OTLP logs and by IPFIX, from the bundled agent', async () => {
+  const { node } = lab.lab.pod('client-2');
+  const number = nodes().indexOf(node) + 1;
+  const place = lab.place(node);
+  const otlp = await OtlpCollector.open({ fd: listenTcpIn(place, '127.0.0.1', 4_318) });
+  const ipfix = await bindUdpIn(place, '127.0.0.1', 4_739);
+  const reader = new IpfixReader();
+  ipfix.on('message', (message) => reader.message(message));
+  try {
+    await lab.lab.agent(number, 'stop');
+    const flowLog = {
+      otlp: { endpoint: 'http://127.0.0.1:4318', filter: 'event=opened&to-pod=demo/web' },
+      ipfix: { collector: 'udp://127.0.0.1:4739' },
+    };
+    appendFileSync(nodePaths(lab.lab.plan.dir, node).agentConfig, stringify({ flowLog }));
+    await lab.lab.agent(number, 'start');
+    await lab.lab.untilReady(number);
+    await eventually(async () => expect((await read(node)).state.enabled).toBe(true));
+    await eventually(async () => {
+      await ask({ from: lab.place('client-2'), protocol: 'tcp', address: lab.ip('web-1', 'ipv4'), port: 80, timeoutMs: 5_000 });
+      expect(otlp.logs.map(({ event }) => event)).toContain('seine.flow.opened'); // the first one is the gap
+      expect(reader.records.length).toBeGreaterThan(0);
+    });
+    expect(otlp.logs.find(({ event }) => event === 'seine.flow.opened')).toMatchObject({
+      event: 'seine.flow.opened',
+      attributes: {
+        'k8s.pod.name': 'client-2',
+        'seine.destination.pod': 'web-1',
+        'destination.port': '80',
+        'seine.flow.verdict': 'allowed',
+      },
+      resource: { 'service.name': 'seine-agent', 'k8s.node.name': node },
+    });
+    const pods = reader.records.map(({ values }) =>
+      [values.get('56506/101'), values.get('56506/103')].map((name) => name?.toString()).join(' '),
+    );
+    expect(pods).toContain('client-2 web-1');
+    expect(reader.gaps).toBe(0);
+    const { body } = await agentOf(node).get('/metrics');
+    for (const exporter of ['otlp', 'ipfix'])
+      expect(body).toMatch(new RegExp(`flow_export_total\\{exporter="${exporter}",outcome="sent"\\} [1-9]`));
+  } finally {
+    ipfix.close();
+    await otlp.close();
+  }
 });
 
 it('leaves nothing on the bridge when it is turned off', async () => {

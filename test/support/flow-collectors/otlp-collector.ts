@@ -34,6 +34,12 @@ export interface CollectedLog {
 /** Answer to a request. */
 type OtlpAnswer = 'ok' | 'hang' | { readonly status: number; readonly retryAfterS?: number } | { readonly rejects: number };
 
+interface OtlpCollectorOptions {
+  readonly port?: number;
+  readonly fd?: number;
+  readonly tls?: { readonly key: string; readonly cert: string };
+}
+
 /** Receiver of OTLP logs over HTTP, which answers as the test chooses. */
 export class OtlpCollector implements FlowCollector {
   readonly logs: CollectedLog[] = [];
@@ -48,18 +54,14 @@ export class OtlpCollector implements FlowCollector {
     [this.port, this.#close] = [port, close];
   }
 
-  /** @param port 0 for any */
-  static async open({
-    port = 0,
-    tls,
-  }: {
-    readonly port?: number;
-    readonly tls?: { readonly key: string; readonly cert: string };
-  } = {}): Promise<OtlpCollector> {
+  /** @param options `port` 0 for any; `fd`: a listening descriptor, e.g. of another network namespace */
+  static async open({ port = 0, fd, tls }: OtlpCollectorOptions = {}): Promise<OtlpCollector> {
     let collector: OtlpCollector | undefined;
     const serve = (request: IncomingMessage, response: ServerResponse): void => void collector?.serve(request, response);
     const server = tls ? createTlsServer(tls, serve) : createServer(serve);
-    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve));
+    await new Promise<void>((resolve, reject) =>
+      server.once('error', reject).listen(fd === undefined ? { port, host: '127.0.0.1' } : { fd }, resolve),
+    );
     collector = new OtlpCollector((server.address() as AddressInfo).port, async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
