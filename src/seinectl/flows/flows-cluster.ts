@@ -16,6 +16,7 @@ import type { Terminal } from '../terminal.ts';
 import { type FlowQuery, pathOf, rawCommand } from './flow-query.ts';
 import { LossReport } from './flows-here.ts';
 import { printFlows, printNewFlows, printSummaries } from './flows-page.ts';
+import { dueFlows } from './merge-flows.ts';
 import { readFlowLine, readSummaries } from './read-flows.ts';
 
 const AGENT_TIMEOUT_MS = 30_000;
@@ -124,6 +125,7 @@ async function followAll(exec: PodExec, pods: readonly AgentPod[], options: Flow
   const printed = new Map<string, number>();
   const relays = new RelayPool(exec);
   const startMs = Date.now();
+  let waiting: readonly FlowView[] = [];
   for (;;) {
     const replies = await ask(exec, pods, { ...rest, since: FOLLOW_SINCE_S }, readNodeFlows, relays);
     const fresh: FlowView[] = [];
@@ -138,7 +140,9 @@ async function followAll(exec: PodExec, pods: readonly AgentPod[], options: Flow
       if (reply.answer.state) reported.see(reply.answer.state);
       fresh.push(...reply.answer.flows.filter((flow) => isNew(flow, printed, startMs)));
     }
-    printNewFlows(fresh, options, terminal);
+    const { due, later } = dueFlows(waiting, fresh);
+    waiting = later;
+    printNewFlows(due, options, terminal);
     await sleep(FOLLOW_EVERY_MS);
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { FlowView } from '../../api/flow-log.ts';
 import { plain } from '../paint.ts';
 import { flowLine, lossLines } from './flow-lines.ts';
-import { mergeFlows } from './merge-flows.ts';
+import { dueFlows, mergeFlows } from './merge-flows.ts';
 
 const atSource: FlowView = {
   node: 'node-1',
@@ -129,4 +129,13 @@ describe('a line', () => {
       '(node-3: the flow log is off; flowLog.enabled turns it on)',
     ]);
   });
+});
+
+it('lets a record wait one round for that of the other node, and no other record', () => {
+  const here: FlowView = { ...atSource, number: 8, reporter: 'both' };
+  const outside: FlowView = { ...atSource, number: 9, destination: { address: '198.51.100.7', port: 443, kind: 'outside' } };
+  expect(dueFlows([], [atSource, here, outside])).toEqual({ due: [here, outside], later: [atSource] });
+  expect(dueFlows([atSource], [atDestination])).toEqual({ due: [atSource, atDestination], later: [] });
+  expect(dueFlows([atSource], [])).toEqual({ due: [atSource], later: [] });
+  expect(dueFlows([], [atSource, atDestination])).toEqual({ due: [atSource, atDestination], later: [] });
 });

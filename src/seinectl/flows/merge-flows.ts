@@ -37,6 +37,30 @@ export function mergeFlows(flows: readonly FlowView[]): readonly MergedFlow[] {
   return merged;
 }
 
+/**
+ * Divides new records into those to print now and those that wait for the record of the other end's node until the next round. A record
+ * waits for one round at most. Pure.
+ *
+ * @param waiting records that have waited for a round
+ */
+export function dueFlows(
+  waiting: readonly FlowView[],
+  fresh: readonly FlowView[],
+): { readonly due: readonly FlowView[]; readonly later: readonly FlowView[] } {
+  const byKey = Map.groupBy([...waiting, ...fresh], keyOf);
+  const isLater = (flow: FlowView): boolean =>
+    flow.reporter !== 'both' &&
+    inPodNetwork(flow.source) &&
+    inPodNetwork(flow.destination) &&
+    !byKey.get(keyOf(flow))?.some((other) => isOtherHalf(flow, other));
+  return { due: [...waiting, ...fresh.filter((flow) => !isLater(flow))], later: fresh.filter(isLater) };
+}
+
+/** Reports whether an end may be a pod: a node may not know the name of another node's. */
+function inPodNetwork({ kind }: FlowEnd): boolean {
+  return kind === 'pod' || kind === 'unknown';
+}
+
 function timeOf({ time }: FlowView): number {
   return Date.parse(time);
 }
