@@ -1,10 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { expect, it } from 'vitest';
+import { stop } from 'esbuild';
+import { afterAll, expect, it } from 'vitest';
 import { digestOfView, digestsFile, type PictureName, viewsOfPictures } from '../ui/picture-sources.ts';
 
 const names = Object.keys(viewsOfPictures) as PictureName[];
 const digests = JSON.parse(readFileSync(digestsFile, 'utf8')) as Readonly<Record<string, string>>;
+
+afterAll(stop);
 
 it('has a picture of each view in both colour schemes, and its digest', () => {
   const files = readdirSync(dirname(digestsFile)).filter((name) => name.startsWith('page-'));
