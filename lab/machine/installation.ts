@@ -27,9 +27,13 @@ export const agentEnvironment: Readonly<Record<string, string>> = Object.fromEnt
   description.config['agent-environment'].split(' ').map((each) => each.split('=')),
 );
 
-/** Script that node runs as the agent: from sources if the lab runs from sources, else the bundle. */
+/**
+ * Script that node runs as the agent: from sources if the lab runs from sources, else the bundle. `npm test` sets `SEINE_LAB_AGENT=bundle`,
+ * whose bundle is up to date and starts in a seventh of the CPU time.
+ */
 export function agentProgram(): string {
-  return extname(self) === '.ts' ? join(packageRoot, 'src', 'agent', 'main.ts') : join(packageRoot, 'dist', 'seine-agent.mjs');
+  const isSource = extname(self) === '.ts' && process.env['SEINE_LAB_AGENT'] !== 'bundle';
+  return isSource ? join(packageRoot, 'src', 'agent', 'main.ts') : join(packageRoot, 'dist', 'seine-agent.mjs');
 }
 
 /** Debian's folder of CNI plugins, which are chained after Seine's. */
