@@ -1,3 +1,4 @@
+import type { NodeProbes, ProbeEnd, SeenProbe } from '../../src/api/trace.ts';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Family } from '../../src/base/net/ip.ts';
 import { run } from '../machine/process.ts';
@@ -31,6 +32,7 @@ export function traceChecks(scene: DemoLab, families: readonly Family[]): DemoCh
     ...families.flatMap((family) => [
       { name: `trace.service.${family}`, run: () => eventually(() => toService(scene, family)) },
       { name: `trace.denied.${family}`, run: () => eventually(() => toGuarded(scene, family)) },
+      { name: `trace.probe.${family}`, run: () => eventually(() => probes(scene, family)) },
     ]),
     { name: 'trace.fault', run: (signal) => fault(scene, families[0] ?? 'ipv4', signal) },
   ];
@@ -60,6 +62,32 @@ async function toGuarded(scene: DemoLab, family: Family): Promise<Verdict> {
   const { bridge, difference } = await endOf(scene, node, first, family);
   const reason = bridge.drop?.name ?? bridge.what;
   return { ok: !difference && (reason === 'policy.ingress' || reason === 'policy.refused'), detail: `${reason} at ${to}` };
+}
+
+/** Probes of a client end where its packets would: at the pod of another node, and at the policy that denies it. None is delivered. */
+async function probes(scene: DemoLab, family: Family): Promise<Verdict> {
+  const [web, client] = [demoPod(scene, 'web', 1), demoPod(scene, 'client', 2)];
+  const port = `${podPort}/TCP`;
+  const from = `${demoNamespace}/${web.name}`;
+  const allowed = await probe(scene, web.node, { from, to: `${demoNamespace}/${client.name}`, port, family });
+  const denied = await probe(scene, web.node, { from, to: `${guardedNamespace}/${guardedPod}`, port, family });
+  const reason = denied.drop?.name ?? denied.what;
+  const isReached = allowed.what === 'pod' || (allowed.what === 'node' && allowed.onward !== undefined);
+  const isDenied = reason === 'policy.ingress' || reason === 'policy.refused';
+  return { ok: isReached && isDenied, detail: `${allowed.what} ${allowed.to}, ${reason}` };
+}
+
+/** Sends a probe, and follows it through the tunnel. Without one it ends where the node gives it to its kernel. */
+async function probe(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<ProbeEnd> {
+  const { probes: sent } = JSON.parse(await askAgent(scene, node, `/v1/probe?${new URLSearchParams(question)}`, 'POST')) as NodeProbes;
+  const [first] = sent;
+  if (!first?.end) throw new SeineError('UNAVAILABLE', `the probe did not end on ${node}`);
+  const { end, number } = first;
+  if (end.what !== 'tunnel') return end;
+  const query = new URLSearchParams({ number: String(number), peer: node });
+  const { end: there } = JSON.parse(await askAgent(scene, end.to, `/v1/probe?${query}`)) as SeenProbe;
+  if (!there) throw new SeineError('UNAVAILABLE', `the probe did not arrive on ${end.to}`);
+  return there;
 }
 
 /** A flow that is deleted is named by the trace; the agent installs it again. */

@@ -46,7 +46,7 @@ function expectedChecks(families: readonly string[], { nodes }: { readonly nodes
     ...families.flatMap((family) => ['nodeport.outside', 'service.removed-under-load'].map((name) => `${name}.${family}`)),
     ...families.flatMap((family) => ['allow', 'deny', 'log', 'live-cut', 'first-packet'].map((name) => `policy.${name}.${family}`)),
     ...families.flatMap((family) => [`clusterpolicy.deny.${family}`, `policy.reject.${family}`]),
-    ...families.flatMap((family) => ['service', 'denied'].map((name) => `trace.${name}.${family}`)),
+    ...families.flatMap((family) => ['service', 'denied', 'probe'].map((name) => `trace.${name}.${family}`)),
     'trace.fault',
     'flows.on',
     ...families.flatMap((family) => ['service', 'denied'].map((name) => `flows.${name}.${family}`)),
