@@ -1,4 +1,3 @@
-import type { NodeProbes, ProbeEnd, SeenProbe } from '../../src/api/trace.ts';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { Family } from '../../src/base/net/ip.ts';
 import { run } from '../machine/process.ts';
@@ -13,6 +12,17 @@ const pauseSeconds = 120;
 /** Answer of `/v1/trace`, as far as the checks read it. */
 interface Traced {
   readonly traces: readonly { readonly paths: readonly TracedPath[] }[];
+}
+
+/** End of a probe on a node, as far as the checks read it. */
+type EndOfProbe = Omit<TracedPath['bridge'], 'packet'>;
+
+/** Answers of `/v1/probe`: `POST` sends probes, `GET` asks whether one arrived. */
+interface ProbesSent {
+  readonly probes: readonly { readonly number: number; readonly end: EndOfProbe | null }[];
+}
+interface ProbeArrived {
+  readonly end: EndOfProbe | null;
 }
 
 interface TracedPath {
@@ -78,14 +88,14 @@ async function probes(scene: DemoLab, family: Family): Promise<Verdict> {
 }
 
 /** Sends a probe, and follows it through the tunnel. Without one it ends where the node gives it to its kernel. */
-async function probe(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<ProbeEnd> {
-  const { probes: sent } = JSON.parse(await askAgent(scene, node, `/v1/probe?${new URLSearchParams(question)}`, 'POST')) as NodeProbes;
+async function probe(scene: DemoLab, node: string, question: Readonly<Record<string, string>>): Promise<EndOfProbe> {
+  const { probes: sent } = JSON.parse(await askAgent(scene, node, `/v1/probe?${new URLSearchParams(question)}`, 'POST')) as ProbesSent;
   const [first] = sent;
   if (!first?.end) throw new SeineError('UNAVAILABLE', `the probe did not end on ${node}`);
   const { end, number } = first;
   if (end.what !== 'tunnel') return end;
   const query = new URLSearchParams({ number: String(number), peer: node });
-  const { end: there } = JSON.parse(await askAgent(scene, end.to, `/v1/probe?${query}`)) as SeenProbe;
+  const { end: there } = JSON.parse(await askAgent(scene, end.to, `/v1/probe?${query}`)) as ProbeArrived;
   if (!there) throw new SeineError('UNAVAILABLE', `the probe did not arrive on ${end.to}`);
   return there;
 }

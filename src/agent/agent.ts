@@ -162,13 +162,11 @@ function openBase(config: AgentConfig, ofConfig: ConfigState) {
 function answerPackets({ packets }: SwitchConnections, started: () => StartedNode | undefined, log: Log) {
   new UntranslatedPackets(packets, log);
   const isUnservedPort: UnservedPortCheck = (destination) => started()?.proxy.clusterAddresses.isUnservedPort(destination) ?? false;
+  const failed = (thrown: unknown) => log.debug('a probe was not forgotten', { cause: SeineError.from(thrown, 'probe').message });
   return {
     responder: new NoEndpointResponder({ packets, isUnservedPort, log }),
     halfOpen: new HalfOpenConnections(packets, log),
-    probes: new PacketProbes({
-      packets,
-      failed: (thrown) => log.debug('a probe was not forgotten', { cause: SeineError.from(thrown, 'probe').message }),
-    }),
+    probes: new PacketProbes({ packets, failed }),
     hop: new TimeExceededResponder({ packets, environment: () => started()?.live.current, log }),
   };
 }

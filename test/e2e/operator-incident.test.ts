@@ -153,7 +153,9 @@ it('exports every metric that alerts and dashboard name, with their labels', asy
       // None of these has happened, this data path does not have it, or encryption or the flow log is off.
       if (
         metric === 'up' ||
-        /^((stranger|unknown_tunnel_peer)_packets|cleartext_drops|wireguard_|flows_|datapath_|(service|network)_programming)/.test(name)
+        /^((stranger|unknown_tunnel_peer)_packets|cleartext_drops|wireguard_|flows_|flow_export_|datapath_|(service|network)_programming)/.test(
+          name,
+        )
       )
         continue;
       expect([where, metric, names.has(name)]).toEqual([where, metric, true]);
