@@ -48,6 +48,12 @@ describe('a probe', () => {
   });
 });
 
+it('probes that many users send at once have their turns', async () => {
+  const question = { from: client, to: `${demoNamespace}/client-2`, port: '80', family: 'ipv4' };
+  const all = await Promise.all(Array.from({ length: 8 }, () => traceInLab(lab, 1, question, { probe: true })));
+  expect(all.flatMap(({ traces }) => traces.map(({ probe }) => probe?.verdict))).toEqual(all.map(() => 'allowed'));
+});
+
 /** Runs a command on the network between the nodes. */
 async function external(command: string): Promise<void> {
   const inside = inNetns(lab.plan.external.netns, 'sh', ['-c', command]);

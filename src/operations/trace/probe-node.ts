@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type { NodeProbes, ProbeEnd, SeenProbe, SentProbe, TraceDrop, TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import { idle } from '../../base/async/pause.ts';
 import { TokenBucket } from '../../base/async/token-bucket.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Family, ipFromValue, parseIp } from '../../base/net/ip.ts';
@@ -33,12 +34,17 @@ const protocolNames: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 1
 
 /** Each probe changes an entry of connection tracking. */
 const tokens = new TokenBucket({ perSecond: 5, burst: 10 });
+/** Time for which a probe waits for its turn, and interval at which it tries (ms). */
+const TURN = { withinMs: 3_000, everyMs: 100 } as const;
+/** Maximum number of probes that wait. */
+const WAITING_MAX = 16;
+let waiting = 0;
 
 /**
  * Sends a probe from a pod of this node, one for each family of both ends, and waits for its end on this node.
  *
  * @param query that of a trace, and `size=full` for packets as large as pods send them
- * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` beyond five a second
+ * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` if it had no turn: there are five a second
  */
 export async function probedNode(port: ProbePort, query: URLSearchParams): Promise<NodeProbes> {
   const { environment, ipam } = port.running();
@@ -58,10 +64,28 @@ export async function probedNode(port: ProbePort, query: URLSearchParams): Promi
   const node = await naming(port, environment);
   const probes: SentProbe[] = [];
   for (const family of question.families) {
-    if (!tokens.take()) throw new SeineError('UNAVAILABLE', 'more than five probes a second; repeat the command');
+    await turnOfProbe();
     probes.push(await probed(port, node, { question, family, ofPort: from.pod.ofPort, ...(bytes !== undefined && { bytes }) }));
   }
   return { node: port.config.nodeName, probes };
+}
+
+/** Waits until one more probe may be sent. @throws SeineError `UNAVAILABLE` if too many others are before it */
+async function turnOfProbe(): Promise<void> {
+  if (tokens.take()) return;
+  if (waiting < WAITING_MAX) {
+    waiting++;
+    try {
+      const late = AbortSignal.timeout(TURN.withinMs);
+      while (!late.aborted) {
+        await idle(TURN.everyMs, late);
+        if (tokens.take()) return;
+      }
+    } finally {
+      waiting--;
+    }
+  }
+  throw new SeineError('UNAVAILABLE', 'more than five probes a second; repeat the command');
 }
 
 /** Waits for a probe of another node: `?number=…&peer=NODE`. @throws SeineError `INVALID_INPUT` */
