@@ -1,5 +1,6 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
 import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
+import { Turn } from '../../base/async/turn.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -48,21 +49,31 @@ export interface TracePort extends NamingPort {
   readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
 }
 
-/** Reading of a bridge for one trace at a time: it takes OVS up to half a second. */
-const running = new WeakSet<object>();
+/** Traces of a bridge, one at a time: reading it takes OVS up to half a second. */
+interface TraceQueue {
+  readonly turn: Turn<undefined>;
+  length: number;
+}
+const queues = new WeakMap<object, TraceQueue>();
+/** Maximum number of traces that run or wait. */
+const QUEUE_MAX = 8;
 
 /**
  * Traces a packet through this node: `?from=…&to=…`, and `port`, `family`, `source-port`, `established`.
  *
- * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` if OVS is not connected, or during another trace
+ * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` if OVS is not connected, or if many other traces wait
  */
 export async function tracedNode(port: TracePort, query: URLSearchParams, signal: AbortSignal): Promise<NodeTrace> {
-  const { environment, ipam } = port.running();
-  const leases = ipam.leases();
-  const question = traceQuestion(query, namesOf(port, environment, leases));
-  if (running.has(port.openflow)) throw new SeineError('UNAVAILABLE', 'another trace is running on this node; repeat the command');
-  running.add(port.openflow);
-  try {
+  const { environment: before, ipam } = port.running();
+  const question = traceQuestion(query, namesOf(port, before, ipam.leases()));
+  const queue = queues.get(port.openflow) ?? { turn: new Turn(undefined), length: 0 };
+  queues.set(port.openflow, queue);
+  if (queue.length >= QUEUE_MAX) throw new SeineError('UNAVAILABLE', 'many other traces wait on this node; repeat the command');
+  queue.length++;
+  const work = async (): Promise<NodeTrace> => {
+    signal.throwIfAborted();
+    const { environment } = port.running();
+    const leases = ipam.leases();
     const node = await traceNodeOf(port, environment, leases, signal);
     const traces: FamilyTrace[] = [];
     for (const family of question.families) {
@@ -71,9 +82,8 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
       traces.push(withPolicy(port, node, { ...trace, milliseconds: Math.round(performance.now() - startedMs) }));
     }
     return { node: port.config.nodeName, traces };
-  } finally {
-    running.delete(port.openflow);
-  }
+  };
+  return await queue.turn.take(work).finally(() => queue.length--);
 }
 
 /** Adds the decision of policies about each path: about the endpoint, where a Service translates the packet. */

@@ -75,6 +75,21 @@ describe('a probe', () => {
     expect(code).toBe(traceExitCodes.disagree);
   });
 
+  it('from the source port of a connection is sent again from another, and says what was not tried', async () => {
+    const { asked, lines, code } = await probed('allowed', toNode2, toPod, [
+      'connection tracking knows a connection with this source port',
+    ]);
+    expect(asked).toEqual(['send node-1', 'send node-1', 'send node-1']);
+    expect([lines.includes('packet unknown'), code]).toEqual([true, traceExitCodes.allowed]);
+    const { fake } = agents(toNode2, toPod);
+    const busy: ProbeAgents = {
+      ...fake,
+      send: (node, question) => (question.size === 'full' ? Promise.resolve({ failure: 'it is busy' }) : fake.send(node, question)),
+    };
+    const [trace = expect.fail()] = await withProbes([traceOf('allowed')], { from: 'shop/web-0', to: 'shop/db-0', port: '80' }, busy);
+    expect(probeLines(trace).join('\n')).toContain('a packet as large as pods send them was not tried: it is busy');
+  });
+
   it('that is denied where the flows deny agrees too', async () => {
     const { trace, code } = await probed('denied', byPolicy);
     expect([trace.probe?.verdict, code]).toEqual(['denied', traceExitCodes.denied]);

@@ -29,8 +29,7 @@ export async function withProbes(
   // One after another: agents limit them.
   for (const trace of traces) {
     const asked = { ...question, family: trace.family };
-    let probe = await probeOnce(trace, asked, agents);
-    for (let attempt = 1; attempt < ATTEMPTS && probe.verdict === 'lost'; attempt++) probe = await probeOnce(trace, asked, agents);
+    const probe = await probeOften(trace, asked, agents);
     const isOverTunnel = probe.verdict === 'allowed' && probe.ends.length > 1;
     probed.push({ ...trace, probe: isOverTunnel ? await withFullSize(trace, asked, agents, probe) : probe });
   }
@@ -39,13 +38,29 @@ export async function withProbes(
 
 /** Sends a probe as large as packets of pods may be: a network with a smaller MTU passes small ones only. */
 async function withFullSize(trace: WholeTrace, question: NodeQuestion, agents: ProbeAgents, small: ProbeResult): Promise<ProbeResult> {
-  let full = await probeOnce(trace, { ...question, size: 'full' }, agents);
-  for (let attempt = 1; attempt < ATTEMPTS && full.verdict === 'lost'; attempt++)
-    full = await probeOnce(trace, { ...question, size: 'full' }, agents);
+  const full = await probeOften(trace, { ...question, size: 'full' }, agents);
+  if (full.verdict === 'unknown') return { ...small, notes: [...small.notes, unknownFull(full)] };
   if (full.verdict !== 'lost') return small;
   const [first, second] = small.ends;
   const reason = `small packets arrive on ${second?.node}, and packets as large as pods send them do not: the MTU of the network is too small; \`seinectl check --peer ${second?.node}\` on ${first?.node} prints the value for defaultMTU`;
   return { ...full, reason };
+}
+
+function unknownFull({ reason, notes }: ProbeResult): string {
+  return `a packet as large as pods send them was not tried: ${reason ?? notes[0] ?? 'no result'}`;
+}
+
+/** Sends a probe again while it is lost, or the agent has chosen the source port of a connection. */
+async function probeOften(trace: WholeTrace, question: NodeQuestion, agents: ProbeAgents): Promise<ProbeResult> {
+  let probe = await probeOnce(trace, question, agents);
+  const isToRepeat = ({ verdict, notes }: ProbeResult): boolean =>
+    verdict === 'lost' || (question['source-port'] === undefined && notes.some(isOfKnownConnection));
+  for (let attempt = 1; attempt < ATTEMPTS && isToRepeat(probe); attempt++) probe = await probeOnce(trace, question, agents);
+  return probe;
+}
+
+function isOfKnownConnection(note: string): boolean {
+  return note.startsWith('connection tracking knows');
 }
 
 async function probeOnce(trace: WholeTrace, question: NodeQuestion, agents: ProbeAgents): Promise<ProbeResult> {
@@ -68,7 +83,7 @@ async function follow(node: string, { packet, end, notes, number }: SentProbe, a
     };
   }
   const first = { node, end };
-  if (notes.some((note) => note.startsWith('connection tracking knows'))) return { ...known, verdict: 'unknown', ends: [first] };
+  if (notes.some(isOfKnownConnection)) return { ...known, verdict: 'unknown', ends: [first] };
   if (end.what === 'dropped') return { ...known, verdict: 'denied', ends: [first] };
   if (end.what === 'pod' || (end.what === 'node' && !end.onward)) return { ...known, verdict: 'allowed', ends: [first] };
   if (end.what !== 'tunnel') {
