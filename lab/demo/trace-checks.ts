@@ -74,9 +74,9 @@ async function toGuarded(scene: DemoLab, family: Family): Promise<Verdict> {
   return { ok: !difference && (reason === 'policy.ingress' || reason === 'policy.refused'), detail: `${reason} at ${to}` };
 }
 
-/** Probes of a client end where its packets would: at the pod of another node, and at the policy that denies it. None is delivered. */
+/** Probes of a pod end where its packets would: at a client, of another node if there is one, and at the policy that denies it. None is delivered. */
 async function probes(scene: DemoLab, family: Family): Promise<Verdict> {
-  const [web, client] = [demoPod(scene, 'web', 1), demoPod(scene, 'client', 2)];
+  const [web, client] = [demoPod(scene, 'web', 1), demoPod(scene, 'client', Math.min(2, scene.plan.nodes.length))];
   const port = `${podPort}/TCP`;
   const from = `${demoNamespace}/${web.name}`;
   const allowed = await probe(scene, web.node, { from, to: `${demoNamespace}/${client.name}`, port, family });
