@@ -2,11 +2,11 @@ import { existsSync, readdirSync, readlinkSync, rmdirSync, rmSync } from 'node:f
 import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { SeineError } from '../base/errors/seine-error.ts';
+import { removeFile } from '../base/files/atomic-file.ts';
 import { privateFolder } from '../base/files/private-folder.ts';
 import { removeMountPoint } from '../netlink/namespace.ts';
 import { portsPathNextTo } from '../netlink/pod-interfaces/ports-namespace.ts';
 import { descriptorOf, peerCredentials } from '../netlink/sockets/unix-peer.ts';
-import { removeFile } from './atomic-file.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
 import { switchLeftovers } from './cleanup-switch.ts';
 import { installedFiles } from './install.ts';

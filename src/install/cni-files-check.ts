@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { HealthCheck, HealthCheckResult } from '../api/health/health-check.ts';
 import type { FoundProblem } from '../api/problem.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
-import { placeFile } from './atomic-file.ts';
+import { placeFile } from '../base/files/atomic-file.ts';
 import { type ConfList, isForeign, parseConfList } from './conflist.ts';
 import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pluginMode } from './install-paths.ts';
 import { chainState, repairedChain } from './own-chain.ts';

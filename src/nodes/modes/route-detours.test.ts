@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseCidr } from '../../base/net/ip.ts';
 import { ifIndex } from '../../netlink/interface-name.ts';
 import { mainTable, ourProtocol, type Route } from '../../netlink/routing/routes.ts';
-import { detoursAmong } from './route-detours.ts';
+import { detourFinder } from './route-detours.ts';
 
 const [bridge, transport, other] = [ifIndex(7), ifIndex(8), ifIndex(9)];
 const own = [
@@ -19,7 +19,7 @@ function route(destination: string, link = other, protocol = 4): Route {
 }
 
 const found = (...others: readonly Route[]): readonly string[] =>
-  detoursAmong(own, others).map(({ network, part, dev }) => `${part.text} of ${network.text} by ${dev}`);
+  others.flatMap((other) => detourFinder(own)(other) ?? []).map(({ network, part, dev }) => `${part.text} of ${network.text} by ${dev}`);
 
 it('names routes of other programs to parts of Seine’s networks, by the longest of these', () => {
   expect(found(route('10.10.5.9/32'), route('10.10.9.0/24'), route('fd00:10:0:1:1::/80'))).toEqual([

@@ -1,3 +1,4 @@
+import { setImmediate as nextLoopTurn } from 'node:timers/promises';
 import { type Cidr, cidrOf } from '../../base/net/ip.ts';
 import type { HostEntry, HostKey } from '../../dataplane/targets/host/host-entry.ts';
 import { getLink } from '../../netlink/links.ts';
@@ -23,6 +24,9 @@ interface OwnRoute {
   readonly link: number | undefined;
 }
 
+/** Routes of other programs that are compared without a break: a host may have the routes of the whole Internet. */
+const SLICE = 4_096;
+
 interface RouteDetoursOptions {
   /** Opens a socket for one reading: while a thread reads from it, no other call may use it. */
   readonly open: () => NetlinkSocket;
@@ -40,10 +44,15 @@ export async function findDetours({ open, held }: RouteDetoursOptions): Promise<
   const socket = open();
   try {
     const own = ownRoutes(socket, held());
-    const families = new Set(own.map(({ network }) => network.family));
-    const others: Route[] = [];
-    for (const family of families) others.push(...(await listRoutesOffThread(socket, { family, table: mainTable })));
-    return detoursAmong(own, others);
+    const detourBy = detourFinder(own);
+    const found: RouteDetour[] = [];
+    for (const family of new Set(own.map(({ network }) => network.family)))
+      for (const [at, route] of (await listRoutesOffThread(socket, { family, table: mainTable })).entries()) {
+        if (at % SLICE === SLICE - 1) await nextLoopTurn();
+        const detour = detourBy(route);
+        if (detour) found.push(detour);
+      }
+    return found;
   } finally {
     socket.close();
   }
@@ -61,17 +70,16 @@ function ownRoutes(socket: NetlinkSocket, held: ReadonlyMap<HostKey, HostEntry> 
   return own;
 }
 
-/** Returns the routes of `others` that take a part of one of Seine's routes to another interface. */
-export function detoursAmong(own: readonly OwnRoute[], others: readonly Route[]): readonly RouteDetour[] {
+/** Returns a function that finds out whether a route takes a part of one of Seine's routes to another interface. */
+export function detourFinder(own: readonly OwnRoute[]): (other: Route) => RouteDetour | undefined {
   const byNetwork = new Map(own.map((route) => [route.network.text, route]));
   const lengths = [...new Set(own.map(({ network }) => network.prefixLength))].toSorted((a, b) => b - a);
-  return others.flatMap((other): readonly RouteDetour[] => {
-    const { destination: part } = other;
+  return ({ destination: part, protocol, link }) => {
     // A route with the destination of one of Seine's is a conflict of routes, not a detour.
-    if (other.protocol === ourProtocol || byNetwork.has(part.text)) return [];
+    if (protocol === ourProtocol || byNetwork.has(part.text)) return undefined;
     const shorter = lengths.filter((length) => length < part.prefixLength).map((length) => cidrOf(part.network, length).text);
     const taken = shorter.map((text) => byNetwork.get(text)).find((route) => route !== undefined);
-    if (!taken || taken.link === undefined || taken.link === other.link) return [];
-    return [{ network: taken.network, dev: taken.dev, part, protocol: other.protocol }];
-  });
+    if (!taken || taken.link === undefined || taken.link === link) return undefined;
+    return { network: taken.network, dev: taken.dev, part, protocol };
+  };
 }

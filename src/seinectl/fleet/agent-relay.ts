@@ -133,6 +133,7 @@ class RelayConnections extends Agent {
  */
 function greeted(stream: Duplex): Promise<Duplex> {
   return new Promise((resolve, reject) => {
+    let text = '';
     const timer = setTimeout(() => end(withoutRelay(undefined)), GREETING_MS);
     const end = (error: Error): void => {
       clearTimeout(timer);
@@ -143,13 +144,15 @@ function greeted(stream: Duplex): Promise<Duplex> {
     const read = (): void => {
       const bytes = stream.read() as Buffer | null;
       if (bytes === null) return; // the end, which `close` reports
-      if (!bytes.toString('latin1').startsWith(GREETING)) {
+      text += bytes.toString('latin1');
+      if (GREETING.startsWith(text)) return; // only its beginning has arrived
+      if (!text.startsWith(GREETING)) {
         end(withoutRelay(undefined));
         return;
       }
       clearTimeout(timer);
       stream.off('readable', read).off('error', end).off('close', closed);
-      stream.unshift(bytes);
+      stream.unshift(Buffer.from(text, 'latin1'));
       resolve(stream);
     };
     const closed = (): void => end(new SeineError('UNAVAILABLE', 'the exec ended without an answer'));

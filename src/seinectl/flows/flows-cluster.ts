@@ -47,24 +47,26 @@ interface NodeFlows {
   readonly state: FlowLogState | undefined;
 }
 
+/** Relays to agents, which stay open between questions, and the exec for agents without one. */
+interface WayToAgents {
+  readonly exec: PodExec;
+  readonly relays: RelayPool;
+}
+
 async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVariables): Promise<number> {
   const { agentsNamespace, node, summary, follow } = options;
   const access = usersAccess(options, env);
   const userAgent = `seinectl/${seineVersion}`;
   const http = new KubeHttp(access, userAgent);
+  const exec = new PodExec(access, userAgent);
+  const way: WayToAgents = { exec, relays: new RelayPool(exec) };
   try {
     const fleet = await findAgents(http, agentsNamespace, undefined, new AbortController().signal);
-    const pods = fleet.pods.filter((pod) => node === undefined || pod.node === node);
-    if (pods.length === 0)
-      throw new SeineError(
-        node === undefined ? 'UNAVAILABLE' : 'INVALID_INPUT',
-        node === undefined ? `there is no agent's pod in namespace ${agentsNamespace}` : `node ${node} has no agent`,
-      );
-    const exec = new PodExec(access, userAgent);
+    const pods = chosenPods(fleet.pods, options);
     const chosen = { ...fleet, pods, without: node === undefined ? fleet.without : [] };
-    if (follow && !summary) return await followAll(exec, pods, options, terminal);
+    if (follow && !summary) return await followAll(way, pods, options, terminal);
     if (summary) {
-      const answers = answersOf(chosen, await ask(exec, pods, options, readSummaries));
+      const answers = answersOf(chosen, await ask(way, pods, options, readSummaries));
       printSummaries(
         answers.rows.map(({ answer }) => answer),
         summary,
@@ -73,7 +75,7 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
       );
       return finish(answers, ({ state }: FlowSummaries) => state.enabled, terminal);
     }
-    const answers = answersOf(chosen, await ask(exec, pods, options, readNodeFlows));
+    const answers = answersOf(chosen, await ask(way, pods, options, readNodeFlows));
     const states = answers.rows.flatMap(({ answer }) => answer.state ?? []);
     printFlows(
       answers.rows.flatMap(({ answer }) => answer.flows),
@@ -83,13 +85,23 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
     );
     return finish(answers, ({ state }) => state?.enabled === true, terminal);
   } finally {
+    way.relays.close();
     http.close();
   }
 }
 
-/** @param relays that stay open between questions; absent: each ends with its answer */
-async function ask<T>(exec: PodExec, pods: readonly AgentPod[], query: FlowQuery, understand: (text: string) => T, relays?: RelayPool) {
-  const ways = { request: { path: pathOf(query) }, command: rawCommand(query), ...(relays && { relays }) };
+/** @throws SeineError if there are none */
+function chosenPods(all: readonly AgentPod[], { node, agentsNamespace }: FlowQuery): readonly AgentPod[] {
+  const pods = all.filter((pod) => node === undefined || pod.node === node);
+  if (pods.length > 0) return pods;
+  throw new SeineError(
+    node === undefined ? 'UNAVAILABLE' : 'INVALID_INPUT',
+    node === undefined ? `there is no agent's pod in namespace ${agentsNamespace}` : `node ${node} has no agent`,
+  );
+}
+
+async function ask<T>({ exec, relays }: WayToAgents, pods: readonly AgentPod[], query: FlowQuery, understand: (text: string) => T) {
+  const ways = { request: { path: pathOf(query) }, command: rawCommand(query), relays };
   const question = { ...ways, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel, progress: () => undefined };
   return await askAgents(exec, pods, question, new AbortController().signal);
 }
@@ -113,7 +125,7 @@ function readNodeFlows(stdout: string): NodeFlows {
 }
 
 /** Asks all nodes again and again, and prints each record once. Ends with the process. */
-async function followAll(exec: PodExec, pods: readonly AgentPod[], options: FlowQuery, terminal: Terminal): Promise<number> {
+async function followAll(way: WayToAgents, pods: readonly AgentPod[], options: FlowQuery, terminal: Terminal): Promise<number> {
   if (pods.length > followedMax)
     throw new SeineError(
       'INVALID_INPUT',
@@ -123,11 +135,10 @@ async function followAll(exec: PodExec, pods: readonly AgentPod[], options: Flow
   const reported = new LossReport(terminal);
   const failures = new Map<string, string>();
   const printed = new Map<string, number>();
-  const relays = new RelayPool(exec);
   const startMs = Date.now();
   let waiting: readonly FlowView[] = [];
   for (;;) {
-    const replies = await ask(exec, pods, { ...rest, since: FOLLOW_SINCE_S }, readNodeFlows, relays);
+    const replies = await ask(way, pods, { ...rest, since: FOLLOW_SINCE_S }, readNodeFlows);
     const fresh: FlowView[] = [];
     for (const reply of replies) {
       const { node } = reply.pod;

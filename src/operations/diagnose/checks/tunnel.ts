@@ -25,8 +25,9 @@ export interface TunnelPort {
 }
 
 /**
- * Checks that every other node answers, in the mode in which this node sends to it, to small packets and to the longest that pods send. An echo reply arrives only
- * if both directions work; if there is none, the counters of packets from the peer distinguish the two as far as possible.
+ * Checks that every other node answers, in the mode in which this node sends to it, to small packets and to the longest that pods send. An
+ * echo reply arrives only if both directions work; if there is none, the counters of packets from the peer distinguish the two as far as
+ * possible.
  */
 export function tunnel(port: TunnelPort): Check {
   return {

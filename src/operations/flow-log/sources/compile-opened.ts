@@ -24,7 +24,8 @@ export function openedOwner(ofPort: number): Owner {
  * Compiles flows that copy to the agent the first packet of each connection that enters by a port: the flows that admit it again, for this
  * port, each with a copy first. They do not change what happens to the packet, and the meter limits only the copies. Pure.
  *
- * A probe of `seinectl trace` is not copied: no pod sent it. The first packet of a connection is that whose entry in conntrack has no origin yet. One to a Service has one, and is not admitted yet.
+ * The first packet of a connection is that whose entry in conntrack has no origin yet. One to a Service has one, and is not admitted yet. A
+ * probe of `seinectl trace` is not copied: no pod sent it.
  */
 export function compileOpened(ofPort: number, environment: NodeEnvironment): Wanted {
   const rate = ofPort === ofPorts.tunnel || ofPort === ofPorts.gateway ? copied.shared : copied.pod;
@@ -33,7 +34,7 @@ export function compileOpened(ofPort: number, environment: NodeEnvironment): Wan
   const withCopy = (flow: Flow, level: number, match: Match): Flow => ({
     ...flow,
     priority: level,
-    match: { ...flow.match, ...match, inPort: ofPort, regs: [reg.probe('no')] },
+    match: { ...flow.match, ...match, inPort: ofPort, regs: [...(flow.match.regs ?? []), reg.probe('no')] },
     steps: [copy, ...flow.steps],
   });
   return {

@@ -1,11 +1,15 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { placeFile, removeFile } from '../../../base/files/atomic-file.ts';
+import { StateFile } from '../../../base/files/state-file.ts';
 import type { Log } from '../../../base/log/log.ts';
 import { readSysctl, type SysctlName, writeSysctl } from '../../../netlink/sysctl.ts';
 
 /** Kernel parameters by which conntrack counts packets and bytes, and stamps begin and end. Connections opened before have neither. */
 const wanted = ['nf_conntrack_acct', 'nf_conntrack_timestamp'] as const;
+
+const FILE_BYTES_MAX = 4_096;
 
 const nameOf = (parameter: string): SysctlName => ['net', 'netfilter', parameter];
 
@@ -62,13 +66,13 @@ export class TrackerAccounting {
       this.#try(parameter, () => {
         if (this.#kernel.read(parameter) === '1') this.#kernel.write(parameter, value);
       });
-    this.#try('', () => rmSync(this.#options.file, { force: true }));
+    this.#try('', () => removeFile(this.#options.file));
   }
 
   /** Values from before the first agent of this boot that changed them. */
   #previous(): PreviousValues {
     try {
-      const { boot, values } = stored.parse(JSON.parse(readFileSync(this.#options.file, 'utf8').slice(0, FILE_MAX)));
+      const { boot, values } = stored.parse(JSON.parse(new StateFile(this.#options.file, FILE_BYTES_MAX).read() ?? ''));
       return boot === this.#kernel.boot() ? { ...values } : {};
     } catch {
       return {}; // no agent has changed them, or what it wrote cannot be read: then nothing is restored
@@ -78,8 +82,7 @@ export class TrackerAccounting {
   #remember(values: PreviousValues): void {
     const { file } = this.#options;
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    writeFileSync(`${file}.new`, JSON.stringify({ boot: this.#kernel.boot(), values }), { mode: 0o600, flush: true });
-    renameSync(`${file}.new`, file);
+    placeFile(file, { bytes: Buffer.from(JSON.stringify({ boot: this.#kernel.boot(), values })), mode: 0o600 });
   }
 
   #try(parameter: string, change: () => void): void {
@@ -91,8 +94,6 @@ export class TrackerAccounting {
     }
   }
 }
-
-const FILE_MAX = 4_096;
 
 /** Timeouts of connections by kernel parameter (ms), each read once. */
 export class TrackerTimeouts {

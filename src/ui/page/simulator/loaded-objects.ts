@@ -28,6 +28,11 @@ export async function loadObjects(files: readonly SimulatorFile[]): Promise<void
       : { files, state: 'failed', failure: result.failure, revision: own };
 }
 
+simulatorWorker.ended = (reason) => {
+  const files = loadedObjects.value?.files;
+  if (files) loadedObjects.value = { files, state: 'failed', failure: reason, revision: ++revision };
+};
+
 /** Ends a load that takes too long. */
 export function cancelLoad(): void {
   simulatorWorker.stop('canceled');

@@ -13,6 +13,8 @@ class SimulatorWorker {
   readonly #waiting = new Map<number, Waiting>();
   #worker: Worker | undefined;
   #last = 0;
+  /** Called with the reason when the worker has ended, and with it its objects. */
+  ended: (reason: string) => void = () => {};
 
   /** Asks the worker; never rejects. */
   ask<T extends SimulatorTopic>(topic: T, question: SimulatorQuestions[T]): Promise<SimulatorResult<T>> {
@@ -42,6 +44,7 @@ class SimulatorWorker {
     this.#worker = undefined;
     const waiting = [...this.#waiting];
     this.#waiting.clear();
+    this.ended(reason);
     for (const [id, { resolve }] of waiting) resolve({ id, failure: reason, kind: 'defect' });
   }
 }

@@ -19,14 +19,11 @@ export function useSimulated<T extends Exclude<SimulatorTopic, 'load' | 'check'>
     let isGone = false;
     void simulatorWorker.ask(topic, question).then((result) => {
       if (isGone) return;
-      const failure =
-        'failure' in result
-          ? ({ kind: result.kind === 'invalid' ? 'invalid' : 'unavailable', message: result.failure } as const)
-          : undefined;
-      setState({
-        key,
-        asked: { isLoading: false, ask, ...(failure ? { failure } : { answer: (result as { answer: SimulatorAnswers[T] }).answer }) },
-      });
+      const known =
+        'answer' in result
+          ? { answer: result.answer }
+          : { failure: { kind: result.kind === 'invalid' ? 'invalid' : 'unavailable', message: result.failure } as const };
+      setState({ key, asked: { isLoading: false, ask, ...known } });
     });
     return () => {
       isGone = true;
