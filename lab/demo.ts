@@ -63,7 +63,14 @@ const command = new Command('npm run demo --')
   .option('--kubernetes [version]', 'on a real Kubernetes, which is built if it is not there: docs/contributing/lab-kubernetes.md')
   .option('--control-plane <version>', 'on a real API server of that version, with controllers, and the lab’s own kubelets')
   .option('--down', 'remove everything at the end')
-  .addOption(new Option('--ui', 'show the lab in a browser at the end, until Ctrl-C; the lab stays').conflicts(['down', 'json']))
+  .addOption(
+    new Option('--ui', 'show the lab in a browser at the end, until Ctrl-C; the lab stays').conflicts([
+      'down',
+      'json',
+      'kubernetes',
+      'controlPlane',
+    ]),
+  )
   .addOption(new Option('--agent <file>', 'what node runs as the agent').hideHelp())
   .addOption(new Option('--no-restart', 'leave out what restarts an agent').hideHelp())
   .addOption(new Option('--pings <per second>', 'on each path over a restart').argParser(wholeNumber).hideHelp());
@@ -75,7 +82,8 @@ async function main(options: DemoOptions, signal: AbortSignal): Promise<number> 
   const built = await builtIfAsked(options);
   // A real API server takes a moment to serve a CRD, and agents look for it once a minute.
   const clusterPolicies = built.kubernetes === undefined && built.controlPlane === undefined;
-  const plan = planLab({ ...options, ...built, clusterPolicies, dir: realLabDir(options.dir) });
+  // The page finds agents by their pods.
+  const plan = planLab({ ...options, ...built, clusterPolicies, agentPods: options.ui === true, dir: realLabDir(options.dir) });
   const results: DemoCheckResult[] = [];
   const record = (result: DemoCheckResult) => {
     results.push(result);
