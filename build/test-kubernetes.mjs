@@ -48,6 +48,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --procs N         upstream's tests side by side (${procsUsual})
   --pod-interface KIND  auto, standing or veth: what pods get; the agent's default if absent
   --mode MODE       traffic mode of upstream's lab: encap, noEncap or hybrid (encap)
+  --datapath TYPE  of Open vSwitch in upstream's lab: netdev or system (netdev)
+  --emulated       with longer limits of policy-api, for an emulated machine
   --encryption KIND  wireguard: encryption between the nodes of upstream's lab
   --record          keep what e2e came to for docs/records/conformance.md, which \`npm run docs\` regenerates; of a part (--focus): which failures
                     did not come again
@@ -104,6 +106,8 @@ const options = {
   'pod-interface': { type: 'string' },
   mode: { type: 'string' },
   encryption: { type: 'string' },
+  datapath: { type: 'string' },
+  emulated: { type: 'boolean' },
   record: { type: 'boolean' },
   keep: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -173,7 +177,7 @@ async function inLab(families, asked, work) {
   if ((await lab('down')) !== 0) return add(0, 1);
   try {
     const nodes = asked.nodes ?? nodesUsual;
-    const given = ['pod-interface', 'mode', 'encryption'].filter((name) => asked[name] !== undefined);
+    const given = ['pod-interface', 'mode', 'encryption', 'datapath'].filter((name) => asked[name] !== undefined);
     const more = given.flatMap((name) => [`--${name}`, asked[name]]);
     if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families, ...more)) !== 0) return add(0, 1);
     return await work(nodes);
@@ -199,9 +203,9 @@ function factsOf({ version, programs }, asked, nodes) {
   return { date: new Date().toISOString().slice(0, 10), command: 'npm run test:kubernetes -- --only e2e', versions };
 }
 
-/** A part does not replace the record of the whole: it marks failures that did not recur. Runs in another mode are not recorded. */
-function record(summary, { focus, short: few, mode, encryption }) {
-  if (mode !== undefined || encryption !== undefined) return;
+/** A part does not replace the record of the whole: it marks failures that did not recur. Runs in another mode or on another data path are not recorded. */
+function record(summary, { focus, short: few, mode, encryption, datapath }) {
+  if ([mode, encryption, datapath].some((each) => each !== undefined)) return;
   if (focus !== undefined || few) recordPart(recordFolder, summary);
   else recordRun(recordFolder, summary);
 }

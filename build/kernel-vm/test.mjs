@@ -31,7 +31,7 @@ where they are emulated because no guest boots with KVM.
 `;
 
 /** Far above the duration of a part on an idle host: detects a hang. */
-const limitSeconds = 2_400;
+const limitSecondsUsual = 2_400;
 /** The same for a step of chaos, in addition to those included above. */
 const limitSecondsOfStep = 120;
 const stepsIncluded = 20;
@@ -47,7 +47,7 @@ const otherSwitch = '3.5';
 /**
  * A part is tests, its `files`, or a `command`, in words. `before` is a script with its arguments that runs outside of the virtual machine;
  * `env` is for the tests, and computed outside as well. With a `tag` (`test/support/test-tags.ts`), the part runs only the tests that have
- * it.
+ * it. `limitSeconds`: instead of the usual limit.
  */
 const parts = [
   {
@@ -123,6 +123,16 @@ const parts = [
     files: e2e('wireguard'),
   },
   { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/datapath.test.ts'] },
+  {
+    name: 'policy-api',
+    what: 'the conformance suite of ClusterNetworkPolicy by SCTP, on a real Kubernetes with two nodes, with longer time limits',
+    before: ['build/kubernetes/build.mjs', '--policy-api'],
+    command: () => [
+      ...['node', 'build/test-kubernetes.mjs', '--only', 'policy-api', '--focus', 'SCTP$', '--emulated'],
+      ...['--families', 'ipv4,ipv6', '--nodes', '2', '--datapath', 'system'],
+    ],
+    limitSeconds: 7_200,
+  },
   { name: 'check', what: 'seinectl check, with a filter in the way', files: ['test/kernel/check.test.ts'] },
   { name: 'agent', what: 'the agent restarts and is killed: nothing is written, nothing lost', files: e2e('converge-restart') },
   { name: 'switch', what: 'ovs-vswitchd and its database killed: flows restored', files: e2e('converge-switch') },
@@ -157,7 +167,10 @@ const testsOf = (files, tag) => [
   ...files,
 ];
 
-async function jobFor({ name, files, tag, command = () => testsOf(files, tag), env = () => ({}) }, asked) {
+async function jobFor(
+  { name, files, tag, command = () => testsOf(files, tag), env = () => ({}), limitSeconds = limitSecondsUsual },
+  asked,
+) {
   const { 'pod-interface': podInterface, guest } = asked;
   const all = { ...(await env()), ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
   const script = [

@@ -13,7 +13,7 @@ import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
 import { kubeadmImageFolder, kubeadmImageNames, makeKubeadmImages } from './kubeadm-images.mjs';
-import { writeModuleWithoutSctp } from './policy-api-without-sctp.mjs';
+import { variants as policyApiVariants, writeChangedModule } from './policy-api-variants.mjs';
 import {
   containerdOf,
   containerdVersions,
@@ -37,7 +37,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
                            \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
   --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
   --crictl                 \`crictl\` alone, with which the test of the pages looks at a runtime
-  --policy-api             the conformance suite of ClusterNetworkPolicy alone, as it is and without SCTP, and its resource definition
+  --policy-api             the conformance suite of ClusterNetworkPolicy alone, as it is, without SCTP and with longer limits, and its resource definition
   --runc                   runc alone, which containerd of kubeadm's nodes calls; needs gcc and libseccomp-dev
   --kubeadm VERSION        kubeadm of one version, and its kubelet if the version is not ${kubernetesVersion()}
   --list                   what there is to build, and what is there
@@ -111,22 +111,24 @@ async function madeCrictl() {
   return { programs: folder };
 }
 
-/** The conformance suite of ClusterNetworkPolicy, with the resource definition of its experimental channel. */
+/** The conformance suite of ClusterNetworkPolicy and its variants, with the resource definition of its experimental channel. */
 async function madePolicyApi() {
-  const { folder, program, withoutSctp } = policyApiSuite();
-  const names = [program.name, withoutSctp.name];
+  const { folder, programs: wanted } = policyApiSuite();
   const definition = join(folder, 'clusternetworkpolicies.yaml');
-  if (![...names, 'clusternetworkpolicies.yaml'].every((name) => existsSync(join(folder, name)))) {
+  const paths = Object.fromEntries(Object.entries(wanted).map(([key, { name }]) => [key, join(folder, name)]));
+  if (![...Object.values(paths), definition].every((path) => existsSync(path))) {
     needGo();
     mkdirSync(folder, { recursive: true });
-    const module = moduleFolder(program.folder, 'sigs.k8s.io/network-policy-api');
-    const modfile = writeModuleWithoutSctp(module, program.folder, join(folder, 'without-sctp'));
-    const changed = { ...withoutSctp, args: [...withoutSctp.args, `-modfile=${modfile}`] };
-    await buildPrograms(folder, [program, changed], 'the conformance suite of ClusterNetworkPolicy');
+    const requiring = wanted.suite.folder;
+    const module = moduleFolder(requiring, 'sigs.k8s.io/network-policy-api');
+    const changed = Object.entries(policyApiVariants).map(([key, changes]) => {
+      const modfile = writeChangedModule({ module, requiring, folder: join(folder, key) }, changes);
+      return { ...wanted[key], args: [...wanted[key].args, `-modfile=${modfile}`] };
+    });
+    await buildPrograms(folder, [wanted.suite, ...changed], 'the conformance suite of ClusterNetworkPolicy');
     copyFileSync(join(module, 'config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml'), definition);
   }
-  const [whole, reduced] = names.map((name) => join(folder, name));
-  return { suite: whole, withoutSctp: reduced, definition };
+  return { ...paths, definition };
 }
 
 async function madeRunc() {

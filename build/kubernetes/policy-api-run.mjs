@@ -7,6 +7,8 @@ import { SetupError, say } from '../setup/progress.mjs';
 
 /** Duration of the suite: each denied attempt takes six seconds. */
 const TIME_LIMIT = '60m';
+/** The same in an emulated machine. */
+const TIME_LIMIT_EMULATED = '4h';
 const labProgram = join(root, 'bin', 'seine-lab.mjs');
 const suiteTest = 'TestConformance';
 /** Tests that only connect by SCTP. */
@@ -24,11 +26,11 @@ export function hasSctp() {
  * Runs the conformance suite of ClusterNetworkPolicy on a running lab.
  *
  * @param {{ families: string, labFolder: string }} lab
- * @param {{ focus?: string }} asked `focus`: regular expression over the names of tests
- * @param {{ suite: string, withoutSctp: string, definition: string }} built
+ * @param {{ focus?: string, emulated?: boolean }} asked `focus`: regular expression over the names of tests; `emulated`: with longer time limits
+ * @param {{ suite: string, withoutSctp: string, longLimits: string, definition: string }} built
  * @returns {Promise<{ results: ReturnType<typeof suiteResults>, log: string, failure: SetupError | undefined, isReduced: boolean }>}
  */
-export async function runPolicyApi({ families, labFolder }, { focus }, { suite, withoutSctp, definition }) {
+export async function runPolicyApi({ families, labFolder }, { focus, emulated = false }, { definition, ...programs }) {
   const { kubernetes, nodes } = JSON.parse(readFileSync(join(labFolder, 'lab.json'), 'utf8'));
   const isReduced = !hasSctp();
   const name = `policy-api-${families.replace(',', '-')}`;
@@ -48,10 +50,10 @@ export async function runPolicyApi({ families, labFolder }, { focus }, { suite, 
     `-test.run=^${suiteTest}$${focus === undefined ? '' : `/(${focus})`}`,
     ...skipped,
     '-test.v',
-    `-test.timeout=${TIME_LIMIT}`,
+    `-test.timeout=${emulated ? TIME_LIMIT_EMULATED : TIME_LIMIT}`,
     '-all-features',
   ];
-  const failure = await runLogged(`kubernetes-${name}`, isReduced ? withoutSctp : suite, args, {
+  const failure = await runLogged(`kubernetes-${name}`, programs[isReduced ? 'withoutSctp' : emulated ? 'longLimits' : 'suite'], args, {
     cwd: folder,
     env: { KUBECONFIG: kubeconfig },
     remedy: 'read the log: each failed attempt names its ends and what the client printed',

@@ -135,15 +135,18 @@ export function crictl() {
   };
 }
 
-/** The conformance suite of ClusterNetworkPolicy, and the same without SCTP. */
+/** The conformance suite of ClusterNetworkPolicy, and its variants. */
 export function policyApiSuite() {
   const path = 'sigs.k8s.io/network-policy-api/conformance';
   const args = ['test', '-c', '-vet=off', '-trimpath', '-ldflags', '-s -w'];
-  const overlay = join(import.meta.dirname, 'policy-api-without-sctp.mjs');
+  const overlay = join(import.meta.dirname, 'policy-api-variants.mjs');
   return {
     folder: keptIn('policy-api', [policyApiModule, overlay], JSON.stringify(args)),
-    program: { name: 'policy-api.test', folder: policyApiModule, path, args },
-    withoutSctp: { name: 'policy-api-without-sctp.test', folder: policyApiModule, path, args },
+    programs: {
+      suite: { name: 'policy-api.test', folder: policyApiModule, path, args },
+      withoutSctp: { name: 'policy-api-without-sctp.test', folder: policyApiModule, path, args },
+      longLimits: { name: 'policy-api-long-limits.test', folder: policyApiModule, path, args },
+    },
   };
 }
 

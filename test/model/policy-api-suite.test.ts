@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { suiteResults } from '../../build/kubernetes/policy-api-run.mjs';
-import { helperWithoutSctp, manifestWithoutSctp } from '../../build/kubernetes/policy-api-without-sctp.mjs';
+import { helperWithoutSctp, limitsLengthened, manifestWithoutSctp } from '../../build/kubernetes/policy-api-variants.mjs';
 
 const container = (name: string, env: string): string =>
   `        - name: ${name}\n          image: agnhost\n${env === '' ? '' : `          env:\n          - name: ${env}\n            value: "foo"\n`}`;
@@ -22,6 +22,13 @@ it('returns from attempts by SCTP at once', () => {
     before.replace('{\n\tpoke', '{\n\tif protocol == "sctp" {\n\t\tt.Log("left out: an attempt by SCTP")\n\t\treturn\n\t}\n\tpoke'),
   );
   expect(() => helperWithoutSctp('func poke() {}')).toThrow('no function PokeServer');
+});
+
+it('lengthens time limits, and not the interval of attempts', () => {
+  const limits = (request: number, poke: number): string =>
+    `return TimeoutConfig{\n\tRequestTimeout: ${request} * time.Second,\n\tPokeTimeout:  ${poke} * time.Second,\n\tPokeInterval: 500 * time.Millisecond,\n}`;
+  expect(limitsLengthened(limits(3, 10))).toBe(limits(18, 60));
+  expect(() => limitsLengthened('return TimeoutConfig{}')).toThrow('no time limit in seconds');
 });
 
 it('reads results of tests, with attempts that were left out in their parts', () => {
