@@ -94,22 +94,10 @@ const labFolder = labFolderOf('kubernetes');
 const labProgram = join(root, 'bin', 'seine-lab.mjs');
 const recordFolder = join(root, 'test', 'fixtures', 'conformance');
 
+const withValue = ['only', 'focus', 'families', 'versions', 'nodes', 'procs', 'pod-interface', 'mode', 'encryption', 'datapath'];
 const options = {
-  only: { type: 'string' },
-  all: { type: 'boolean' },
-  short: { type: 'boolean' },
-  focus: { type: 'string' },
-  families: { type: 'string' },
-  versions: { type: 'string' },
-  nodes: { type: 'string' },
-  procs: { type: 'string' },
-  'pod-interface': { type: 'string' },
-  mode: { type: 'string' },
-  encryption: { type: 'string' },
-  datapath: { type: 'string' },
-  emulated: { type: 'boolean' },
-  record: { type: 'boolean' },
-  keep: { type: 'boolean' },
+  ...Object.fromEntries(withValue.map((name) => [name, { type: 'string' }])),
+  ...Object.fromEntries(['all', 'short', 'emulated', 'record', 'keep'].map((name) => [name, { type: 'boolean' }])),
   help: { type: 'boolean', short: 'h' },
 };
 

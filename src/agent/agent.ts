@@ -99,7 +99,7 @@ export function createAgent(
   });
   const companions = companionsOf({ ...plane, warnings, peers, paths, checks, postNodeEvent }, signal);
   const mesh = openMesh({
-    ...{ config, peers, nodeState, live: () => started?.live, events: recording.history },
+    ...{ config, peers, nodeState, started: () => started, events: recording.history },
     observe: (seconds) => hooks.observe('mesh_rtt_seconds', {}, seconds),
   });
   const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };

@@ -118,7 +118,7 @@ export async function openPods(
 
 function openHostPorts({ live, stack, nodeState, log }: PodParts, { loopbackChanged }: PodEffects, signal: AbortSignal): HostPorts {
   const connections = new HostPortConnections(stack.links.socket);
-  signal.addEventListener('abort', () => connections.close(), { once: true });
+  signal.addEventListener('abort', () => void connections.close(), { once: true });
   const environment = () => live.current;
   const leftovers = new PluginLeftovers({ socket: stack.links.socket });
   const opened: HostPorts = new HostPorts({ nodeState, environment, connections, leftovers, loopbackChanged, log, signal });

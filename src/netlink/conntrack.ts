@@ -5,7 +5,7 @@ import { EventSocket, receiveQueueBytes } from './event-socket.ts';
 import { familyNumber, ipIn } from './kernel-values.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { NetlinkSocket } from './socket.ts';
+import { type ListRequest, NetlinkSocket } from './socket.ts';
 
 /** One direction of a connection. */
 interface ConnectionTuple {
@@ -47,11 +47,19 @@ interface ConnectionFilter {
  * @param socket of protocol `netfilter`
  */
 export function listConnections(socket: NetlinkSocket, filter: ConnectionFilter): TrackedConnection[] {
-  const { family, ipProtocol, dstPort } = filter;
-  return socket.dump(
-    CT_GET,
-    `list ${family} connections`,
-    (batch) => {
+  return socket.list(connectionList(filter));
+}
+
+/** Like `listConnections`, in a thread: the socket must not be used meanwhile. See `NetlinkSocket.listOffThread`. */
+export async function listConnectionsOffThread(socket: NetlinkSocket, filter: ConnectionFilter): Promise<TrackedConnection[]> {
+  return await socket.listOffThread(connectionList(filter));
+}
+
+function connectionList({ family, ipProtocol, dstPort }: ConnectionFilter): ListRequest<TrackedConnection> {
+  return {
+    type: CT_GET,
+    what: `list ${family} connections`,
+    body: (batch) => {
       nfgenmsg(batch, family);
       batch.nested(CTA_TUPLE_ORIG, () =>
         batch.nested(CTA_TUPLE_PROTO, () => {
@@ -64,12 +72,12 @@ export function listConnections(socket: NetlinkSocket, filter: ConnectionFilter)
         batch.attributeU32(CTA_FILTER_REPLY_FLAGS, 0);
       });
     },
-    (message) => {
+    decode: (message) => {
       const found = decodeConnection(message);
       if (found?.family !== family || found.ipProtocol !== ipProtocol) return undefined;
       return dstPort === undefined || found.original.dstPort === dstPort ? found : undefined;
     },
-  );
+  };
 }
 
 /** Fails with `ENOENT` if the connection no longer exists. */

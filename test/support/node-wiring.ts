@@ -108,7 +108,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const hostPorts = new HostPorts({
     nodeState,
     environment: () => exampleNode,
-    connections: { forget: () => 0, forgetUntranslated: () => 0 },
+    connections: { forget: async () => await Promise.resolve(0), forgetUntranslated: async () => await Promise.resolve(0) },
     leftovers: { remove: () => [] },
     loopbackChanged: () => {},
     log: silentLog,

@@ -1,5 +1,5 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { cidrAddress, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { type Ip, parseIp } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
@@ -17,24 +17,25 @@ interface MeshParts {
   readonly peers: PeerSource;
   readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'has'> };
   /** Undefined until the node is known. */
-  readonly live: () => LiveEnvironment | undefined;
+  readonly started: () => { readonly live: LiveEnvironment; readonly peers: { gatewaysOf(name: string): readonly Ip[] } } | undefined;
   readonly events: EventRecorder;
   readonly observe: MeshOptions['observe'];
 }
 
 /** Opens the observation of other nodes; `run` begins it. */
-export function openMesh({ config, peers, nodeState, live, events, observe }: MeshParts): Mesh {
+export function openMesh({ config, peers, nodeState, started, events, observe }: MeshParts): Mesh {
   const ends = (name: string): readonly MeshEnds[] => {
-    const environment = live()?.current;
+    const node = started();
     const peer = peers.get(name);
-    if (!environment || !peer || !nodeState.bridge.has(ownerOf('peer', name))) return [];
-    return peer.podCidrs.map(parseCidr).flatMap((cidr): MeshEnds[] => {
-      const from = environment.gateway.addresses.find(({ family }) => family === cidr.family);
+    if (!node || !peer || !nodeState.bridge.has(ownerOf('peer', name))) return [];
+    const environment = node.live.current;
+    return node.peers.gatewaysOf(name).flatMap((to): MeshEnds[] => {
+      const from = environment.gateway.addresses.find(({ family }) => family === to.family);
       if (!from) return [];
       const own = environment.transport.find(({ family }) => peer.transport[family] !== undefined);
       const theirs = own && peer.transport[own.family];
       const outside = own && theirs !== undefined ? { outside: { from: own, to: parseIp(theirs) } } : {};
-      return [{ family: cidr.family, from, to: cidrAddress(cidr, 1n), ...outside }];
+      return [{ family: to.family, from, to, ...outside }];
     });
   };
   return new Mesh({
@@ -44,7 +45,7 @@ export function openMesh({ config, peers, nodeState, live, events, observe }: Me
     names: sortedNames(peers, config.nodeName),
     ends,
     echo,
-    mtu: () => live()?.current.gateway.mtu ?? 1_280,
+    mtu: () => started()?.live.current.gateway.mtu ?? 1_280,
     events,
     observe,
     now: () => performance.now(),

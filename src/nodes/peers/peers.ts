@@ -3,7 +3,7 @@ import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
-import { type Cidr, cidrContains, type Family, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { type Cidr, cidrAddress, cidrContains, type Family, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { overlapsAny } from '../../base/net/network-index.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import { type PeerIntent, reachedEnd, reachedNetworks } from '../../dataplane/compile/compile-peer.ts';
@@ -11,7 +11,6 @@ import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/enviro
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
-import { tunnelPortType } from '../local/node-desired-state.ts';
 import { transportOf } from '../local/node-environment.ts';
 import type { PeerModes, ShownMode } from '../modes/peer-modes.ts';
 import type { Encryption } from '../wireguard/encryption.ts';
@@ -20,6 +19,7 @@ import { Blackholes } from './blackholes.ts';
 import { PeerInstaller } from './peer-installer.ts';
 import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
+import { objectionsToFamily } from './tunnel-addresses.ts';
 import { encryptedNetworkElements, podNetworkElements, tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 type HoldersListener = (ranges: readonly Cidr[]) => void;
@@ -150,6 +150,12 @@ export class Peers {
   /** Returns the reasons why the node refuses the new modes of peers, by name; these are still reached in the previous ones. */
   refusedModes(): ReadonlyMap<string, string> {
     return this.#installer.refusals;
+  }
+
+  /** Returns the gateway addresses of a peer, one for each pod network that this node accepts. */
+  gatewaysOf(name: string): readonly Ip[] {
+    const peer = this.#options.source.get(name);
+    return peer ? this.#intentWith(peer, []).podCidrs.map((cidr) => cidrAddress(cidr, 1n)) : [];
   }
 
   /** Number of peers by mode and family. */
@@ -359,7 +365,7 @@ export class Peers {
       ...(peer.refusedPodCidrs ?? []),
       ...(peer.refusedAddresses ?? []),
       ...claims,
-      ...objectionsToFamily(peer, this.#options),
+      ...objectionsToFamily(peer, this.#options.environment(), this.#options.dataPath),
       ...(encryption?.objections(peer.name) ?? []),
     ];
   }
@@ -383,17 +389,4 @@ export class Peers {
     const families = familiesOf(this.#options.environment());
     return claimsOf(peer).filter(({ use, range }) => use === 'tunnel' || families.includes(range.family));
   }
-}
-
-/** Returns rejection reasons for peers whose tunnels end in another family: the two nodes cannot exchange packets. */
-function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick<PeersOptions, 'environment' | 'dataPath'>): string[] {
-  const own = environment();
-  const portType = tunnelPortType(dataPath, own);
-  // On the kernel's data path such a node accepts GRE only over IPv4, like this one.
-  const theirs = portType === 'ip6gre' ? [transport.ipv4 ?? transport.ipv6] : [transport.ipv4, transport.ipv6];
-  const ends = theirs.flatMap((text) => (text === undefined ? [] : parseIp(text)));
-  if (ends.length === 0 || ends.some(({ family }) => own.transport.some((ip) => ip.family === family))) return [];
-  const words = (ips: readonly Ip[]): string => ips.map(({ text }) => text).join(', ');
-  const remedy = portType === 'gre' || portType === 'ip6gre' ? '; tunnelType: geneve or vxlan does with one family in common' : '';
-  return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
 }

@@ -102,7 +102,10 @@ function setUp() {
   const hostPortsOfNode = new HostPorts({
     nodeState,
     environment: () => exampleNode,
-    connections: { forget: (_, change) => forgotten.push(change), forgetUntranslated: () => 0 },
+    connections: {
+      forget: async (_, change) => await Promise.resolve(forgotten.push(change)),
+      forgetUntranslated: async () => await Promise.resolve(forgotten.push('untranslated')),
+    },
     leftovers: { remove: () => [] },
     loopbackChanged: (uses) => loopback.push(uses),
     log: silentLog,

@@ -90,11 +90,14 @@ export class HostPorts {
 
   /** Compares all host ports with the current state of the node and the cluster. */
   compare(): void {
-    for (const [owner, { pod }] of this.#served) {
-      this.#want(owner, pod);
-      this.#forgetUntranslated(owner);
-    }
+    const { nodeState, signal } = this.#options;
+    let last = -1;
+    for (const [owner, { pod }] of this.#served) last = Math.max(last, this.#want(owner, pod) ?? last);
     this.#report(this.problems());
+    nodeState.reconcilers.firewall.realized(last, signal).then(
+      async () => await this.#forgetUntranslated(),
+      () => undefined, // the agent stops
+    );
   }
 
   /** Descriptions of host ports that are not served as their pod requests, one sentence each. */
@@ -112,7 +115,7 @@ export class HostPorts {
     const revision = this.#want(owner, pod);
     if (revision === undefined) return;
     await this.#options.nodeState.reconcilers.firewall.realizedFor(owner, revision, signal);
-    this.#forgetConnections(pod, 'came');
+    await this.#forgetConnections(pod, 'came');
     this.#report(this.problems());
   }
 
@@ -130,7 +133,7 @@ export class HostPorts {
     this.#report(this.problems());
     if (this.#atLoopback.delete(owner) && !this.usesLoopback) this.#options.loopbackChanged(false);
     nodeState.reconcilers.firewall.realized(this.#lastForgotten, signal).then(
-      () => this.#forgetConnections(pod, 'went'),
+      async () => await this.#forgetConnections(pod, 'went'),
       () => undefined, // the agent stops
     );
   }
@@ -187,30 +190,33 @@ export class HostPorts {
     }
   }
 
-  #forgetUntranslated(owner: Owner): void {
-    const served = this.#served.get(owner);
-    if (!served) return;
-    const { connections, log } = this.#options;
-    const lost = served.states.flatMap(([each, { forbidden }]) => (forbidden ? [each] : []));
-    const ips = served.pod.addresses.map(({ ip }) => ip);
-    try {
-      connections.forgetUntranslated({ addresses: ips, hostPorts: served.pod.hostPorts ?? [] }, lost);
-      log.working('lost host ports');
-    } catch (thrown) {
-      const { message: cause } = SeineError.from(thrown, 'forget connections');
-      log.failing('lost host ports', 'connections to host ports that are not served any more could not be forgotten', { cause });
-    }
+  async #forgetUntranslated(): Promise<void> {
+    const pods = Array.from(this.#served.values(), ({ pod: { addresses, hostPorts = [] }, states }) => ({
+      addresses: addresses.map(({ ip }) => ip),
+      hostPorts,
+      lost: new Set(states.filter(([, { forbidden }]) => forbidden !== undefined).map(([each]) => each)),
+    }));
+    await this.#tryForget(
+      'lost host ports',
+      'connections to host ports that are not served any more could not be forgotten',
+      (connections) => connections.forgetUntranslated(pods),
+    );
   }
 
-  #forgetConnections({ addresses, hostPorts = [] }: PodWithHostPorts, change: HostPortChange): void {
-    const { connections, log } = this.#options;
+  async #forgetConnections({ addresses, hostPorts = [] }: PodWithHostPorts, change: HostPortChange): Promise<void> {
     const pod: HostPortsOfPod = { addresses: addresses.map(({ ip }) => ip), hostPorts };
+    await this.#tryForget('host port connections', 'stale connections to host ports could not be forgotten', (connections) =>
+      connections.forget(pod, change),
+    );
+  }
+
+  async #tryForget(what: string, failure: string, act: (connections: HostPortsOptions['connections']) => Promise<number>): Promise<void> {
+    const { connections, log } = this.#options;
     try {
-      connections.forget(pod, change);
-      log.working('host port connections');
+      await act(connections);
+      log.working(what);
     } catch (thrown) {
-      const { message: cause } = SeineError.from(thrown, 'forget connections');
-      log.failing('host port connections', 'stale connections to host ports could not be forgotten', { cause });
+      log.failing(what, failure, { cause: SeineError.from(thrown, 'forget connections').message });
     }
   }
 }

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type { Finding } from '../../../api/check.ts';
-import { cidrAddress, type Ip, parseCidr } from '../../../base/net/ip.ts';
+import type { Ip } from '../../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../../dataplane/compile/environment.ts';
 import { ownerOf } from '../../../dataplane/pipeline/cookie.ts';
 import { tunnelCarriers } from '../../../dataplane/pipeline/well-known.ts';
@@ -21,7 +21,10 @@ export interface TunnelPort {
   readonly nodeState: { readonly bridge: { has(owner: string): boolean } };
   readonly reader: Pick<NodeReader, 'tunnelPackets'>;
   /** @throws SeineError `UNAVAILABLE` until the node is known */
-  readonly running: () => { readonly environment: NodeEnvironment; readonly peers: { modesOf(name: string): readonly ShownMode[] } };
+  readonly running: () => {
+    readonly environment: NodeEnvironment;
+    readonly peers: { modesOf(name: string): readonly ShownMode[]; gatewaysOf(name: string): readonly Ip[] };
+  };
 }
 
 /**
@@ -125,13 +128,13 @@ interface Way {
 }
 
 /** Returns the paths from our gateway to the peer's, in each family of the peer. */
-function pathsTo({ nodeState, running }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
+function pathsTo({ nodeState, running }: TunnelPort, { gateway }: NodeEnvironment, { name }: Peer): readonly Way[] {
   if (!nodeState.bridge.has(ownerOf('peer', name))) return [];
-  const modes = running().peers.modesOf(name);
-  return podCidrs.map(parseCidr).flatMap((cidr) => {
-    const to = cidrAddress(cidr, 1n);
-    const from = gateway.addresses.find(({ family }) => family === cidr.family);
-    return from ? [{ from, to, mode: modes.find(({ family }) => family === cidr.family)?.mode }] : [];
+  const { peers } = running();
+  const modes = peers.modesOf(name);
+  return peers.gatewaysOf(name).flatMap((to) => {
+    const from = gateway.addresses.find(({ family }) => family === to.family);
+    return from ? [{ from, to, mode: modes.find(({ family }) => family === to.family)?.mode }] : [];
   });
 }
 
