@@ -1,16 +1,18 @@
 import type { Socket } from 'node:dgram';
 import { bindUdpIn } from '../../lab/probe/sockets.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
+import { slowness } from './test-datapath.ts';
 
-const tickMs = 1;
+/** Interval between two datagrams (ms). At 1 kHz an emulated host loses packets for want of time. */
+const intervalMs = slowness;
 /** Maximum after a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
 const burstMax = 3;
-const settleMs = 500;
+const settleMs = 500 * slowness;
 
 export interface StreamCount {
   readonly sent: number;
   readonly lost: number;
-  /** The longest run of lost packets, which at 1 kHz is about as many milliseconds. */
+  /** The longest run of lost packets, which is about as many milliseconds at 1 kHz. */
   readonly longestGap: number;
   /** Numbers of the first packets that were lost. */
   readonly firstLost: readonly number[];
@@ -26,7 +28,7 @@ export async function echo(netns: string, address: string, port: number): Promis
   return () => socket.close();
 }
 
-/** Numbered datagrams at 1 kHz from a namespace to an echo, until stopped. Those that do not come back are lost. */
+/** Numbered datagrams from a namespace to an echo, until stopped, at 1 kHz (emulated: 125 Hz). Those that do not come back are lost. */
 export class UdpStream {
   readonly #socket: Socket;
   readonly #answered = new Set<number>();
@@ -38,7 +40,7 @@ export class UdpStream {
     this.#socket = socket;
     socket.on('message', (message) => this.#answered.add(message.readUInt32BE(0)));
     socket.on('error', () => {}); // a rejection counts as a loss
-    this.#timer = setInterval(() => this.#sendDue(), tickMs);
+    this.#timer = setInterval(() => this.#sendDue(), intervalMs);
   }
 
   static async start(netns: string, address: string, port: number): Promise<UdpStream> {
@@ -71,11 +73,11 @@ export class UdpStream {
     return { sent: this.#sent, lost: lost.length, longestGap, firstLost: lost.slice(0, 5), lostNumbers: lost };
   }
 
-  /** One per millisecond. Datagrams that a pause of this process prevented are not made up for. */
+  /** One per interval. Datagrams that a pause of this process prevented are not made up for. */
   #sendDue(): void {
     const nowMs = performance.now();
-    const due = Math.min(burstMax, Math.floor(nowMs - this.#sentUntilMs));
-    this.#sentUntilMs = due === burstMax ? nowMs : this.#sentUntilMs + due;
+    const due = Math.min(burstMax, Math.floor((nowMs - this.#sentUntilMs) / intervalMs));
+    this.#sentUntilMs = due === burstMax ? nowMs : this.#sentUntilMs + due * intervalMs;
     for (let each = 0; each < due; each++) {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(this.#sent++);
