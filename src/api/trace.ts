@@ -108,7 +108,7 @@ export interface ProbeEnd extends TraceOutcome {
   readonly table: string;
 }
 
-/** Probe that this node sent in the name of one of its pods. */
+/** Probe that this node sent in the name of one of its pods, of itself, or of a host outside. */
 export interface SentProbe {
   readonly family: 'ipv4' | 'ipv6';
   /** Twelve bits, by which the next node recognizes it. */
@@ -121,6 +121,8 @@ export interface SentProbe {
   readonly end: ProbeEnd | null;
   /** Remarks, as sentences. */
   readonly notes: readonly string[];
+  /** True if no probe can take the path of such packets; the notes have the reason. */
+  readonly unsent?: true;
   readonly milliseconds: number;
 }
 

@@ -11,6 +11,7 @@ import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
+import { traceInLab } from '../support/traced-lab.ts';
 
 const gateway = 'antrea-gw0';
 const keyword = { ipv4: 'ip', ipv6: 'ip6' } as const;
@@ -132,6 +133,14 @@ describe('nodes in noEncap mode', () => {
       });
     }
     await services.delete('services', service.metadata.name);
+  });
+
+  it.each(['demo/client-1', 'node:node-1'])('trace packets from %s on both nodes, with a probe behind each kernel', async (from) => {
+    const { traces, lines, exitCode } = await traceInLab(lab, 1, { from, to: 'demo/web-2', port: '80' }, { probe: true });
+    const passed = traces.map(({ probe, paths }) => [probe?.verdict, probe?.ends.map(({ node }) => node), paths[0]?.bridge]);
+    expect([passed, lines]).toEqual([traces.map(() => ['allowed', ['node-1', 'node-2'], 'allowed']), expect.any(String)]);
+    expect(lines).toContain('between node-1 and node-2 their kernels carry the packets, which no probe tests');
+    expect(exitCode).toBe(0);
   });
 
   it('enforce policies by the addresses of pods, straight and through a Service', async () => {

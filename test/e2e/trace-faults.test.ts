@@ -48,6 +48,35 @@ describe('a probe', () => {
   });
 });
 
+describe('a probe of the node, or of a host outside', () => {
+  const question = (from: string, to: string) => ({ from: from === 'node' ? `node:${lab.node(1).name}` : from, to, port: '80' });
+
+  it.each([
+    ['node', `${demoNamespace}/client-1`, 'allowed'],
+    ['node', `${demoNamespace}/client-2`, 'allowed'],
+    ['node', `service:${demoNamespace}/web`, 'allowed'],
+    ['node', 'guarded/db', 'allowed'], // kubelet tests its pods
+    ['node', 'outside', 'allowed'],
+    ['outside', `${demoNamespace}/client-1`, 'allowed'],
+    ['outside', `service:${demoNamespace}/web`, 'allowed'],
+    ['outside:198.51.100.7', 'guarded/db', 'denied'],
+  ] as const)('from %s to %s has the verdict of the flows: %s', async (from, to, verdict) => {
+    const { traces, lines, exitCode } = await traceInLab(lab, 1, question(from, to), { probe: true });
+    expect([traces.map(({ probe }) => probe?.verdict), lines]).toEqual([traces.map(() => verdict), expect.any(String)]);
+    expect([traces.map(({ paths }) => paths[0]?.bridge), lines]).toEqual([traces.map(() => verdict), expect.any(String)]);
+    expect(exitCode).toBe(verdict === 'allowed' ? 0 : 1);
+  });
+
+  it('is refused for packets of another node, which its own node sends', async () => {
+    const there = await traceInLab(lab, 1, { from: client, to: `${demoNamespace}/client-2`, family: 'ipv4' });
+    const address = there.traces[0]?.packet.destination;
+    const asked = { ...question(`tunnel:${lab.node(2).name}/${address}`, client), family: 'ipv4' };
+    const { traces, lines } = await traceInLab(lab, 1, asked, { probe: true });
+    expect(traces[0]?.probe?.verdict).toBe('unknown');
+    expect(lines).toContain('arrives in a tunnel, which no packet of this node does: trace from NAMESPACE/POD with a kubeconfig');
+  });
+});
+
 it('traces and probes of several users at once have their turns', async () => {
   const question = { from: client, to: `${demoNamespace}/client-2`, port: '80', family: 'ipv4' };
   const all = await Promise.all(Array.from({ length: 6 }, () => traceInLab(lab, 1, question, { probe: true })));

@@ -3,11 +3,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Family, Ip } from '../../src/base/net/ip.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
+import type { Mac } from '../../src/base/net/mac.ts';
 import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { nothing } from '../../src/dataplane/desired/host-entries.ts';
 import { PacketInbox } from '../../src/dataplane/packet-io/packet-inbox.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
-import { ofPorts } from '../../src/dataplane/pipeline/well-known.ts';
+import { ofPorts, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
 import { PacketProbes, type ProbeSighting } from '../../src/operations/trace/packet-probes.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, pods } from '../support/cluster-plan.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
@@ -61,13 +62,38 @@ function bytesOf({ protocol, port, sourcePort }: Probe): Uint8Array {
   return bytes;
 }
 
-async function send(probe: Probe): Promise<ProbeSighting | undefined> {
+/** Sender of a probe on the first node. */
+interface Sender {
+  readonly ofPort: number;
+  readonly source: Mac;
+  readonly nextHop: Mac;
+  readonly from: Ip;
+}
+
+/** Packets of neighbours go to their Ethernet address, all others to that of the next hop. */
+function nextHopOf(to: Ip, other: Mac): Mac {
+  return b?.intent.addresses.some(({ text }) => text === to.text) ? macOf('b') : other;
+}
+
+const podA = (to: Ip): Sender => ({
+  ofPort: a?.intent.ofPort ?? 0,
+  source: macOf('a'),
+  nextHop: nextHopOf(to, gatewayMac),
+  from: addressOf('a', to.family),
+});
+
+/** The node with the address of its gateway, or a host outside. */
+const behindGateway = (to: Ip, from: Ip = gatewayOf('n1', to.family)): Sender => ({
+  ofPort: ofPorts.gateway,
+  source: gatewayMac,
+  nextHop: nextHopOf(to, virtualMac),
+  from,
+});
+
+async function send(probe: Probe, { ofPort, ...link }: Sender = podA(probe.to)): Promise<ProbeSighting | undefined> {
   const { to, protocol, port, sourcePort, number } = probe;
-  const { family } = to;
-  const neighbour = b?.intent.addresses.some(({ text }) => text === to.text);
-  const packet = { source: macOf('a'), nextHop: neighbour ? macOf('b') : gatewayMac, from: addressOf('a', family), to };
-  await probes.get('n1')?.send(a?.intent.ofPort ?? 0, { ...packet, protocol, port, sourcePort }, number);
-  return await probes.get('n1')?.ended(number, ({ fields }) => fields.in_port === a?.intent.ofPort, ANSWER_MS);
+  await probes.get('n1')?.send(ofPort, { ...link, to, protocol, port, sourcePort }, number);
+  return await probes.get('n1')?.ended(number, ({ fields }) => fields.in_port === ofPort, ANSWER_MS);
 }
 
 const onSecond = (number: number): Promise<ProbeSighting | undefined> | undefined =>
@@ -114,6 +140,42 @@ describe.each(families)('a probe over %s', (family: Family) => {
     for (const { name } of nodes) await expect.poll(() => tracked(name, probe.sourcePort)).toEqual([]);
   });
 
+  const fromGateway = {
+    'the node to a pod': [addressOf('b', family), gatewayOf('n1', family), 'output'],
+    'the node to a pod of another node': [addressOf('c', family), gatewayOf('n1', family), 'tunnel'],
+    'the node to a Service with an endpoint on another node': [clusterIp('onlyC', family), gatewayOf('n1', family), 'tunnel'],
+    'the node to a Service with an endpoint here': [clusterIp('onlyA', family), gatewayOf('n1', family), 'output'],
+    'the node to a Service that does not exist': [
+      parseIp(family === 'ipv4' ? '10.96.0.77' : 'fd00:96::77'),
+      gatewayOf('n1', family),
+      'service.unservedPort',
+    ],
+    'the node to an address outside': [outside.far[family], gatewayOf('n1', family), 'route.none'],
+    'the node to an unused pod address': [
+      parseIp(family === 'ipv4' ? '10.10.4.99' : 'fd00:10:0:1::99'),
+      gatewayOf('n1', family),
+      'route.none',
+    ],
+    'a host outside to a pod': [addressOf('b', family), outside.far[family], 'output'],
+    'a host outside to a Service with an endpoint on another node': [clusterIp('onlyC', family), outside.far[family], 'tunnel'],
+    'a host outside to a Service with an endpoint here': [clusterIp('onlyA', family), outside.far[family], 'output'],
+    'the address of a Service': [
+      addressOf('b', family),
+      parseIp(family === 'ipv4' ? '10.96.0.77' : 'fd00:96::77'),
+      'service.virtualSource',
+    ],
+    'a pod of another node, without a tunnel, to a pod': [addressOf('b', family), addressOf('c', family), 'output'],
+  } as const;
+
+  it.each(Object.entries(fromGateway))('of %s ends at the agent and is forgotten', async (_, [to, from, end]) => {
+    const probe: Probe = { to, protocol: 'tcp', port: 80, ...fresh() };
+    const sighting = await send(probe, behindGateway(to, from));
+    expect(sighting).toMatchObject({ detail: end, isKnown: false });
+    if (end === 'tunnel') expect(await onSecond(probe.number)).toMatchObject({ detail: 'output' });
+    for (const { name } of nodes) await expect.poll(() => tracked(name, probe.sourcePort)).toEqual([]);
+    expect(await tapped.hearers(bytesOf(probe))).toEqual([]);
+  });
+
   it('to a blocked pod ends where its policies are evaluated', async () => {
     const { ofPort, addresses } = b?.intent ?? expect.fail();
     const subject = ownerOf('subject', `${ofPort}`);
@@ -152,6 +214,7 @@ it('many probes under load: none is delivered, none is remembered, and no flow i
   ]);
   const any = fc.record({
     to: fc.constantFrom(...targets),
+    sender: fc.constantFrom('pod' as const, 'node' as const, 'outside' as const),
     protocol: fc.constantFrom('tcp' as const, 'udp' as const, 'icmp' as const),
     port: fc.constantFrom(80, 8080, 53, 9),
   });
@@ -163,9 +226,13 @@ it('many probes under load: none is delivered, none is remembered, and no flow i
     heard.push(...sent.slice(-200).filter((probe) => probe.protocol === 'tcp' && tapped.receivedBy(bytesOf(probe)).length > 0));
     for (const { frames } of Object.values(tapped.wires)) frames.length = 0;
   };
-  const property = fc.asyncProperty(any, async (target) => {
+  const senderOf = (sender: 'pod' | 'node' | 'outside', to: Ip): Sender => {
+    if (sender === 'pod') return podA(to);
+    return behindGateway(to, sender === 'node' ? gatewayOf('n1', to.family) : outside.router[to.family]);
+  };
+  const property = fc.asyncProperty(any, async ({ sender, ...target }) => {
     const probe = { ...target, sourcePort: 20_000 + (sent.length % 1_000), number: sent.length & 0xfff };
-    const sighting = await send(probe);
+    const sighting = await send(probe, senderOf(sender, probe.to));
     const last = sighting?.detail === 'tunnel' ? await onSecond(probe.number) : sighting;
     if (!last) lost++;
     sent.push(probe);

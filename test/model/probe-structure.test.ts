@@ -5,7 +5,7 @@ import { compileProbes } from '../../src/dataplane/compile/compile-probes.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
 import { drops } from '../../src/dataplane/pipeline/drops.ts';
 import { reg } from '../../src/dataplane/pipeline/fields.ts';
-import type { Flow, Match, Step } from '../../src/dataplane/pipeline/flow.ts';
+import { type Flow, type Match, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
 import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
 import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
@@ -52,23 +52,29 @@ const certain: readonly Mark[] = [
 ];
 
 /** Where a probe may have come from. */
-const sources: readonly Mark[] = [reg.source('pod'), reg.source('tunnel')];
+const sources: readonly Mark[] = [reg.source('pod'), reg.source('tunnel'), reg.source('gateway')];
 
 const isAfterState = ({ table }: Flow): boolean => tables[table].id > tables.state.id;
 
-/** Reports whether a probe may match: an untagged IP packet with TTL 64, of a pod of this or another node, which opens a connection. */
+/** Reports whether a probe may match: an untagged IP packet with TTL 64, of a pod, a node or a host outside, which opens a connection. */
 function isReachable(flow: Flow): boolean {
   const { match } = flow;
   const { regs = [], ctState = {} } = match;
   const isEcho = match.icmpType === undefined || match.icmpType === (match.protocol === 'icmp6' ? 128 : 8);
   const isOfOther = match.vlan !== undefined || match.payload === 'arp' || match.protocol === 'gre' || match.fragment !== undefined;
   const isExpired = match.ttl !== undefined && match.ttl !== 64;
-  if (!isEcho || isOfOther || isExpired || match.tcpFlags === 'rst' || match.inPort === exampleScene.node.gateway.ofPort) return false;
+  if (!isEcho || isOfOther || isExpired || match.tcpFlags === 'rst') return false;
   if ([...certain, reg.associationLearned('yes')].some((fact) => regs.some((mark) => contradicts(mark, fact)))) return false;
-  if (regs.some((mark) => isSame(mark, reg.source('gateway')) || isSame(mark, reg.expired('yes')))) return false;
+  if (regs.some((mark) => isSame(mark, reg.expired('yes')))) return false;
+  if (isOfKernel(flow)) return false;
   // Connections that exist are those of other packets.
   if (ctState.rel === '+' || flow.table === 'errorEnds' || flow.table === 'errorTranslation') return false;
   return !isAfterState(flow) || (ctState.inv !== '+' && ctState.rpl !== '+');
+}
+
+/** Packets from the gateway for pods of a peer without a tunnel: the agent sends no such probe (`probeEntry`). */
+function isOfKernel({ table, priority: level, match: { regs = [] } }: Flow): boolean {
+  return table === 'route' && level === priority.aboveHighest && regs.some((mark) => isSame(mark, reg.source('gateway')));
 }
 
 function isSame(a: Mark, b: Mark): boolean {

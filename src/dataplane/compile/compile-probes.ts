@@ -3,11 +3,12 @@ import { parseCidr } from '../../base/net/ip.ts';
 import { nothing, type Wanted } from '../desired/host-entries.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { type DropName, dropOf } from '../pipeline/drops.ts';
-import { reg } from '../pipeline/fields.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
 import { type Flow, type Match, priority, resubmit, type Step, type ToAgentStep } from '../pipeline/flow.ts';
 import { type PipelineTableName, tableNames, tables } from '../pipeline/tables.ts';
 import { nodeMeters, probeTunnelKey, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
-import { familiesOf, type NodeEnvironment } from './environment.ts';
+import { notSources } from './compile-service-path.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /** Owner of the flows for trace probes, and of their meter. */
 export const probesOwner: Owner = ownerOf('probe');
@@ -45,6 +46,7 @@ export function compileProbes(environment: NodeEnvironment): Wanted {
       ...misses(),
       ...fromTunnel(environment),
       ...states(),
+      ...forgedSources(environment),
       ...unfinishedServices(),
       ...denials(environment),
       ...routes(environment),
@@ -103,6 +105,16 @@ function states(): Flow[] {
   ];
 }
 
+/** A probe of an external client, whose address is chosen by the user. */
+function forgedSources(environment: NodeEnvironment): Flow[] {
+  const regs = [reg.source('gateway')];
+  return familiesOf(environment).flatMap((payload) =>
+    notSources(environment)
+      .filter(({ family }) => family === payload)
+      .map((ipSrc) => ends('serviceEntry', priority.probe, { payload, ipSrc, regs }, 'service.virtualSource')),
+  );
+}
+
 /** A choice of an endpoint is not learned for a probe. */
 function unfinishedServices(): Flow[] {
   return [
@@ -140,9 +152,15 @@ function routes(environment: NodeEnvironment): Flow[] {
     ...[...refusedDestinations[payload], serviceNextHop[payload]].map((ipDst) =>
       route(priority.probe, { payload, ipDst }, payload === 'ipv4' ? 'multicast' : 'multicast.ipv6'),
     ),
-    // Below the flows that lead to pods.
-    ...tunnelled.map((match) => route(priority.higher + 1, { payload, ...match }, 'tunnel.fromPod')),
+    // Below the flows that lead to pods. The node itself may send them.
+    ...(['pod', 'tunnel'] as const).flatMap((source) =>
+      tunnelled.map((match) => route(priority.higher + 1, { payload, ...match, regs: [reg.source(source)] }, 'tunnel.fromPod')),
+    ),
     route(priority.normal + 1, { payload, regs: [reg.source('tunnel')] }, 'route.transit'),
+    ...ownCidrs(environment)
+      .filter(({ family }) => family === payload)
+      .map((ipDst) => route(priority.low + 1, { payload, ipDst, regs: [reg.source('gateway')] }, 'route.none')),
+    route(priority.low + 1, { payload, ctMarks: [ctMark.service('no')], regs: [reg.source('gateway')] }, 'route.none'),
     // Below the flows that send new connections to the agent, which refuses them.
     ...serviceCidrs.filter(({ family }) => family === payload).map((ipDst) => route(priority.low + 1, { payload, ipDst }, 'route.none')),
   ]);

@@ -76,7 +76,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
  * Returns destination addresses from which no host sends: such a source from the gateway is forged. A connection from one may be the
  * reverse of another, or be translated to itself, and Open vSwitch 3.1.0 aborts on such.
  */
-function notSources(environment: NodeEnvironment): readonly Cidr[] {
+export function notSources(environment: NodeEnvironment): readonly Cidr[] {
   const sources = ownCidrs(environment).map((cidr) => cidrOf(externalSource(cidr), addressBits(cidr.family)));
   return [...unsentRanges, ...environment.serviceCidrs, ...sources];
 }

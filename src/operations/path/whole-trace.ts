@@ -50,6 +50,8 @@ export interface ProbeResult {
   /** Where it was lost, or why its end is unknown. */
   readonly reason?: string;
   readonly notes: readonly string[];
+  /** True if no probe was sent on the first node; the notes have the reason. */
+  readonly unsent?: true;
 }
 
 /** Time of a trace of the past. */

@@ -1,9 +1,10 @@
-import type { FamilyTrace } from '../../api/trace.ts';
+import type { FamilyTrace, TracePath } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family, Ip } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
 import type { Lease } from '../../pods/ipam/lease.ts';
+import { isSentByKernel, pathByKernel } from './kernel-paths.ts';
 import { packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceNode, tracePaths } from './trace-paths.ts';
 import type { TraceQuestion } from './trace-question.ts';
@@ -18,10 +19,18 @@ export async function familyTrace(
   const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
   const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
   const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
-  const { paths, moreEndpoints } = await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
+  const shown = tracedPacket(PacketState.of(packet));
+  const onward = question.from.kind === 'node' ? node.onward(ends.destination) : undefined;
+  const traced = onward
+    ? { paths: [pathByKernel(shown, onward)], moreEndpoints: 0 }
+    : await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
+  const { moreEndpoints } = traced;
+  const isByKernel = ({ bridge, desired }: TracePath): boolean =>
+    [bridge, desired].every(({ drop }) => isSentByKernel(question.from, drop?.name, ends.destination, environment));
+  const paths = traced.paths.map((path) => (isByKernel(path) ? pathByKernel(shown, undefined) : path));
   return {
     family,
-    packet: tracedPacket(PacketState.of(packet)),
+    packet: shown,
     from: question.from.name,
     to: question.to.name,
     connection: question.isEstablished ? 'established' : 'new',

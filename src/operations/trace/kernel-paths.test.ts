@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
-import { kernelPaths } from './kernel-paths.ts';
+import { isSentByKernel, kernelPaths } from './kernel-paths.ts';
 
 const via = parseIp('192.0.2.2');
 const peers = [
@@ -25,4 +26,14 @@ it.each([
   ['203.0.113.9', undefined],
 ])('the kernel sends packets for %s on as %j', (address, expected) => {
   expect(onward(parseIp(address))).toEqual(expected);
+});
+
+it.each([
+  ['outside', 'node', 'route.none', '203.0.113.9', true],
+  ['an unused pod address', 'node', 'route.none', '10.10.0.99', false],
+  ['a Service that does not exist', 'node', 'route.none', '10.96.0.99', false],
+  ['a pod that policy protects', 'node', 'policy.ingress', '203.0.113.9', false],
+  ['outside, from a host outside', 'outside', 'route.none', '203.0.113.9', false],
+] as const)('the kernel sends packets of the node itself: %s', (_, kind, drop, address, expected) => {
+  expect(isSentByKernel({ kind }, drop, parseIp(address), exampleNode)).toBe(expected);
 });

@@ -1,7 +1,9 @@
-import type { TraceOnward } from '../../api/trace.ts';
+import type { TracedPacket, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
 import { cidrContains, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
+import type { TraceSender } from './trace-question.ts';
 
 /** Other nodes, as this one reaches them. */
 export interface ReachedPeers {
@@ -25,4 +27,27 @@ export function kernelPaths(peers: ReachedPeers): (destination: Ip) => TraceOnwa
     }
     return undefined;
   };
+}
+
+/**
+ * Reports whether the kernel of the node sends a packet of its own processes itself. It gives packets for pods and Services to the bridge,
+ * which would drop others.
+ *
+ * @param drop name of the drop
+ */
+export function isSentByKernel(
+  { kind }: Pick<TraceSender, 'kind'>,
+  drop: string | undefined,
+  destination: Ip,
+  { podCidrs, serviceCidrs }: Pick<NodeEnvironment, 'podCidrs' | 'serviceCidrs'>,
+): boolean {
+  const ofBridge = [...podCidrs, ...serviceCidrs].some((network) => cidrContains(network, destination));
+  return kind === 'node' && drop === 'route.none' && !ofBridge;
+}
+
+/** Returns the path of a packet of the node's processes that the bridge never has. */
+export function pathByKernel(packet: TracedPacket, onward: TraceOnward | undefined): TracePath {
+  const outcome: TraceOutcome = { what: 'node', to: 'the node', packet, ...(onward && { onward }) };
+  const text = `sends the packet ${onward ? `to ${onward.node} ` : ''}itself: the bridge does not have it`;
+  return { endpoints: [], hops: [{ table: 'kernel', text, flow: null, owner: null }], bridge: outcome, desired: outcome };
 }

@@ -14,8 +14,9 @@ import { ctMark, reg } from '../../dataplane/pipeline/fields.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
 import { addressOf } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
-import { kernelPaths } from './kernel-paths.ts';
+import { isSentByKernel, kernelPaths } from './kernel-paths.ts';
 import { outerAddress, type PacketProbes, type ProbeSighting } from './packet-probes.ts';
+import { probeEntry, unsentProbe } from './probe-sender.ts';
 import { hopNames, type NamingPort, namesOf } from './trace-node.ts';
 import { addressIn, packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceQuestion, traceQuestion } from './trace-question.ts';
@@ -30,6 +31,8 @@ const sourcePorts = { first: 20_000, count: 1_000 } as const;
 const ENDED_MS = 500;
 const ARRIVED_MS = 1_000;
 const NUMBERS = 0x1000;
+/** Numbers follow each other: one that was drawn might be that of a probe of the last seconds, whose end a node still reports. */
+let lastNumber = randomInt(NUMBERS);
 const protocolNames: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 17: 'UDP', 58: 'ICMPv6', 132: 'SCTP' };
 
 /** Each probe changes an entry of connection tracking. */
@@ -41,7 +44,8 @@ const WAITING_MAX = 16;
 let waiting = 0;
 
 /**
- * Sends a probe from a pod of this node, one for each family of both ends, and waits for its end on this node.
+ * Sends a probe from a pod of this node, from the node, or in the name of a host outside: one for each family of both ends. Waits for its
+ * end on this node.
  *
  * @param query that of a trace, and `size=full` for packets as large as pods send them
  * @throws SeineError `INVALID_INPUT` that names the field and the value, `UNAVAILABLE` if it had no turn: there are five a second
@@ -52,9 +56,6 @@ export async function probedNode(port: ProbePort, query: URLSearchParams): Promi
   const hasSourcePort = query.has('source-port');
   if (!hasSourcePort) query.set('source-port', String(sourcePorts.first + randomInt(sourcePorts.count)));
   const question = traceQuestion(query, namesOf(port, environment, leases));
-  const { from } = question;
-  if (!from.pod)
-    throw new SeineError('INVALID_INPUT', `from: ${JSON.stringify(from.name)} is not a pod of this node: a probe is sent by a pod`);
   if (question.protocol === 'sctp' && environment.blindToSctp)
     throw new SeineError('INVALID_INPUT', 'port: SCTP has no probes where connection tracking does not know its ports');
   const size = query.get('size') ?? 'small';
@@ -64,8 +65,13 @@ export async function probedNode(port: ProbePort, query: URLSearchParams): Promi
   const node = await naming(port, environment);
   const probes: SentProbe[] = [];
   for (const family of question.families) {
+    const entry = probeEntry(question, family, environment, node.onward);
+    if ('unsent' in entry) {
+      probes.push(unsentProbe(question, family, protocolOf(question.protocol, family), entry));
+      continue;
+    }
     await turnOfProbe();
-    probes.push(await probed(port, node, { question, family, ofPort: from.pod.ofPort, ...(bytes !== undefined && { bytes }) }));
+    probes.push(await probed(port, node, { question, family, ...entry, ...(bytes !== undefined && { bytes }) }));
   }
   return { node: port.config.nodeName, probes };
 }
@@ -146,27 +152,39 @@ async function probed(port: ProbePort, node: Naming, { question, family, ofPort,
     number,
     packet: packetView(packet),
     ...(bytes !== undefined && { bytes }),
-    end: sighting ? endOf(node, sighting) : null,
+    end: sighting ? senderEnd(node, question, sighting) : null,
     notes,
     milliseconds,
   };
+}
+
+/** End of a probe of this node. The bridge drops packets of the node's processes that their kernel sends itself. */
+function senderEnd(node: Naming, { from }: TraceQuestion, sighting: ProbeSighting): ProbeEnd {
+  const end = endOf(node, sighting);
+  if (!isSentByKernel(from, end.drop?.name, sighting.destination, node.environment)) return end;
+  return { what: 'node', to: 'the node', table: end.table, packet: end.packet };
 }
 
 /** The sender would ask for the Ethernet address of the receiver first. */
 function unsent({ from, to }: TraceQuestion, family: Family): SentProbe {
   const [source, destination] = [addressOf(from.addresses, family).text, addressOf(to.addresses, family).text];
   const notes = ['no probe was sent: the sender would ask for the Ethernet address of the receiver first, and no pod has it'];
-  return { family, number: 0, packet: { protocol: 'ARP', source, destination, ttl: 0 }, end: null, notes, milliseconds: 0 };
+  return { family, number: 0, packet: { protocol: 'ARP', source, destination, ttl: 0 }, end: null, notes, unsent: true, milliseconds: 0 };
+}
+
+function freshNumber(): number {
+  lastNumber = (lastNumber + 1) % NUMBERS;
+  return lastNumber;
 }
 
 /** Sends a probe and waits for its end; a second one to the endpoint, if the Service would remember the first. */
 async function sentOnce({ probes }: ProbePort, packet: ProbePacket, ofPort: number) {
   const isOwn = ({ fields }: ProbeSighting): boolean => fields.in_port === ofPort;
-  const number = randomInt(NUMBERS);
+  const number = freshNumber();
   await probes.send(ofPort, packet, number);
   const sighting = await probes.ended(number, isOwn, ENDED_MS);
   if (sighting?.detail !== 'affinity') return { packet, number, sighting };
-  const direct = { packet: toEndpoint(packet, sighting), number: (number + 1) % NUMBERS };
+  const direct = { packet: toEndpoint(packet, sighting), number: freshNumber() };
   await probes.send(ofPort, direct.packet, direct.number);
   return { ...direct, sighting: await probes.ended(direct.number, isOwn, ENDED_MS) };
 }
@@ -210,12 +228,14 @@ function toEndpoint(packet: ProbePacket, { fields }: ProbeSighting): ProbePacket
 }
 
 function packetView({ from, to, protocol, sourcePort, port }: ProbePacket): TracedPacket {
-  const isIcmp = protocol === 'icmp';
-  const name = isIcmp && from.family === 'ipv6' ? 'ICMPv6' : protocol.toUpperCase();
   return {
-    ...{ protocol: name, source: from.text, destination: to.text, ttl: 64 },
-    ...(!isIcmp && { sourcePort, destinationPort: port }),
+    ...{ protocol: protocolOf(protocol, from.family), source: from.text, destination: to.text, ttl: 64 },
+    ...(protocol !== 'icmp' && { sourcePort, destinationPort: port }),
   };
+}
+
+function protocolOf(protocol: ProbePacket['protocol'], family: Family): string {
+  return protocol === 'icmp' && family === 'ipv6' ? 'ICMPv6' : protocol.toUpperCase();
 }
 
 function endOf({ names, environment, onward }: Naming, sighting: ProbeSighting): ProbeEnd {

@@ -68,6 +68,6 @@ it('without a port an echo is traced', () => {
 
 it('an address is its pod, this node, or a host outside', () => {
   expect(asked({ from: '10.10.0.5', to: '10.0.0.1' }).from).toMatchObject({ kind: 'pod', name: 'shop/web-0' });
-  expect(asked({ from: '10.10.0.1', to: '10.10.0.5' }).from).toMatchObject({ kind: 'gateway', name: 'node:n1' });
-  expect(asked({ from: '198.51.100.7', to: '10.10.0.5' }).from).toMatchObject({ kind: 'gateway', name: 'outside:198.51.100.7' });
+  expect(asked({ from: '10.10.0.1', to: '10.10.0.5' }).from).toMatchObject({ kind: 'node', name: 'node:n1' });
+  expect(asked({ from: '198.51.100.7', to: '10.10.0.5' }).from).toMatchObject({ kind: 'outside', name: 'outside:198.51.100.7' });
 });

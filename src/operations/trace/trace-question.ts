@@ -9,9 +9,10 @@ import type { Service } from '../../kubernetes/resources/service.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 
 /** Sender of the traced packet. */
-interface TraceSender {
+export interface TraceSender {
   readonly name: string;
-  readonly kind: 'pod' | 'gateway' | 'tunnel';
+  /** A pod or process of this node, a host outside, or a pod of another node, from the tunnel or from the kernel. Not pods and tunnels: from the gateway. */
+  readonly kind: 'pod' | 'node' | 'outside' | 'tunnel' | 'direct';
   readonly addresses: readonly Ip[];
   /** Sending pod of this node. */
   readonly pod?: { readonly ofPort: number; readonly mac: Mac };
@@ -119,9 +120,9 @@ function senderOf(text: string, names: TraceNames): TraceSender {
   const [kind = '', rest = ''] = split(text);
   if (kind === 'node') {
     if (rest !== node) throw elsewhere('from', text, rest, names);
-    return { name: text, kind: 'gateway', addresses: environment.gateway.addresses };
+    return { name: text, kind: 'node', addresses: environment.gateway.addresses };
   }
-  if (kind === 'outside') return { name: text, kind: 'gateway', addresses: outsideOf('from', text, rest) };
+  if (kind === 'outside') return { name: text, kind: 'outside', addresses: outsideOf('from', text, rest) };
   if (kind === 'tunnel' || kind === 'direct') return peerSender(kind, text, rest, names);
   if (isIp(text)) return senderAt(parseIp(text), names);
   const lease = leaseNamed(text, names);
@@ -154,14 +155,16 @@ function peerSender(way: 'tunnel' | 'direct', text: string, rest: string, names:
   if (!peer) throw invalid('from', text, 'names no other node that this node knows');
   if (!isIp(address)) throw invalid('from', text, `is not of the form ${way}:NODE/ADDRESS`);
   const sender = { name: text, addresses: [parseIp(address)] };
-  return way === 'tunnel' ? { ...sender, kind: 'tunnel', peer } : { ...sender, kind: 'gateway' };
+  return way === 'tunnel' ? { ...sender, kind: 'tunnel', peer } : { ...sender, kind: 'direct' };
 }
 
 function senderAt(ip: Ip, names: TraceNames): TraceSender {
   const lease = names.leases.find((each) => isAllocated(each) && each.addresses.some((own) => own.ip.text === ip.text));
   if (lease) return { ...podSender(lease, names), addresses: [ip] };
   const isOwn = ownAddresses(names.environment).some(({ text }) => text === ip.text);
-  return { name: isOwn ? `node:${names.node}` : `outside:${ip.text}`, kind: 'gateway', addresses: [ip] };
+  return isOwn
+    ? { name: `node:${names.node}`, kind: 'node', addresses: [ip] }
+    : { name: `outside:${ip.text}`, kind: 'outside', addresses: [ip] };
 }
 
 function isAllocated({ state }: Lease): boolean {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ProbeEnd, SentProbe } from '../../api/trace.ts';
-import type { TraceVerdict, WholeTrace } from '../../operations/path/whole-trace.ts';
+import type { NodeQuestion, TraceVerdict, WholeTrace } from '../../operations/path/whole-trace.ts';
 import { type ProbeAgents, probeLines, withProbes } from './probe-path.ts';
 import { exitCodeOf, traceExitCodes } from './trace-report.ts';
 
@@ -114,19 +114,66 @@ describe('a probe', () => {
     expect(code).toBe(traceExitCodes.disagree);
   });
 
+  it.each([['the next agent does not answer', toNode2, 'failure', 'node-2 does not report its end: no agent answers']] as const)(
+    'claims nothing if %s',
+    async (_, here, there, reason) => {
+      const { trace, lines, code } = await probed('allowed', here, there);
+      expect(trace.probe?.verdict).toBe('unknown');
+      expect(lines).toContain(reason);
+      expect(code).toBe(traceExitCodes.allowed);
+    },
+  );
+
+  const byKernel = end('node', 'the node', { onward: { node: 'node-2', mode: 'direct' } });
+  /** Agents of two nodes, between which kernels carry packets. @param there answer of the second one */
+  function kernelAgents(there: Partial<SentProbe> | 'failure', first: Partial<SentProbe> = {}) {
+    const asked: NodeQuestion[] = [];
+    const probe: SentProbe = { family: 'ipv4', number: 7, packet, end: byKernel, notes: [], milliseconds: 3 };
+    const fake: ProbeAgents = {
+      connect: () => Promise.resolve({ failure: 'not asked' }),
+      seen: () => Promise.resolve({ failure: 'not asked' }),
+      send: (node, question) => {
+        asked.push(question);
+        if (node === 'node-1') return Promise.resolve({ answer: { node, probes: [{ ...probe, ...first }] } });
+        if (there === 'failure') return Promise.resolve({ failure: 'no agent answers' });
+        return Promise.resolve({ answer: { node, probes: [{ ...probe, ...there }] } });
+      },
+    };
+    return { fake, asked };
+  }
+  const question = { from: 'shop/web-0', to: 'shop/db-0', port: '80' };
+
   it.each([
-    ['the next agent does not answer', toNode2, 'failure', 'node-2 does not report its end: no agent answers'],
-    [
-      'the kernel sends packets on',
-      end('node', 'the node', { onward: { node: 'node-2', mode: 'direct' } }),
-      null,
-      'a probe ends where node-1 gives packets to its kernel',
-    ],
-  ] as const)('claims nothing if %s', async (_, here, there, reason) => {
-    const { trace, lines, code } = await probed('allowed', here, there);
-    expect(trace.probe?.verdict).toBe('unknown');
-    expect(lines).toContain(reason);
-    expect(code).toBe(traceExitCodes.allowed);
+    ['allowed', { end: toPod }, 'node-1: reached the kernel, for node-2; node-2: reached the output to pod shop/db-0'],
+    ['denied', { end: byPolicy }, 'node-2: dropped in ingressVerdict'],
+    ['unknown', { end: null }, 'the second probe ended at no flow of Seine'],
+    ['unknown', 'failure', 'node-2: no agent answers'],
+  ] as const)('between kernels a second one begins on the next node: %s', async (verdict, there, text) => {
+    const { fake, asked } = kernelAgents(there);
+    const [trace = expect.fail()] = await withProbes([traceOf('allowed')], question, fake);
+    expect(trace.probe?.verdict).toBe(verdict);
+    expect(asked).toEqual([
+      { ...question, family: 'ipv4' },
+      { from: 'direct:node-1/10.0.0.5', to: '10.0.1.5', family: 'ipv4', port: '80/TCP', 'source-port': '20007' },
+    ]);
+    const lines = probeLines(trace).join('\n');
+    expect(lines).toContain(text);
+    expect(lines).toContain('which no probe tests: `seinectl check --peer node-2` on node-1 does');
+  });
+
+  it('is denied where the kernel has no encrypted way to the next node', async () => {
+    const { fake, asked } = kernelAgents({}, { end: { ...byKernel, onward: { node: 'node-2', mode: 'blocked' } } });
+    const [trace] = await withProbes([traceOf('denied')], question, fake);
+    expect([trace?.probe?.verdict, asked.length]).toEqual(['denied', 1]);
+  });
+
+  it('that is not sent on the first node has the reason, and may begin on the next one', async () => {
+    const unsent = { unsent: true, notes: ['no probe was sent here: the kernel of the node sends such packets itself'] } as const;
+    const [alone = expect.fail()] = await withProbes([traceOf('allowed')], question, kernelAgents({}, { ...unsent, end: null }).fake);
+    expect(probeLines(alone)).toEqual(['  packet unknown', `    ${unsent.notes[0]}`]);
+    const [both = expect.fail()] = await withProbes([traceOf('allowed')], question, kernelAgents({ end: toPod }, unsent).fake);
+    expect(both.probe?.verdict).toBe('allowed');
+    expect(probeLines(both).join('\n')).toContain('by a probe from port 20007');
   });
 
   it('of a connection that exists claims nothing', async () => {

@@ -30,7 +30,7 @@ export async function withProbes(
   for (const trace of traces) {
     const asked = { ...question, family: trace.family };
     const probe = await probeOften(trace, asked, agents);
-    const isOverTunnel = probe.verdict === 'allowed' && probe.ends.length > 1;
+    const isOverTunnel = probe.verdict === 'allowed' && probe.ends[0]?.end.what === 'tunnel';
     probed.push({ ...trace, probe: isOverTunnel ? await withFullSize(trace, asked, agents, probe) : probe });
   }
   return probed;
@@ -71,25 +71,19 @@ async function probeOnce(trace: WholeTrace, question: NodeQuestion, agents: Prob
   return await follow(trace.node, probe, agents);
 }
 
-async function follow(node: string, { packet, end, notes, number }: SentProbe, agents: ProbeAgents): Promise<ProbeResult> {
-  const known = { packet, notes };
+async function follow(node: string, { packet, end, notes, number, unsent }: SentProbe, agents: ProbeAgents): Promise<ProbeResult> {
+  const known = { packet, notes, ...(unsent && { unsent }) };
   if (!end) {
-    if (packet.protocol === 'ARP') return { ...known, verdict: 'unknown', ends: [] };
-    return {
-      ...known,
-      verdict: 'lost',
-      ends: [],
-      reason: `it ended on ${node} at no flow of Seine: \`seinectl diff\` there shows flows of others`,
-    };
+    // Older agents do not report that they have sent none.
+    if (unsent || packet.protocol === 'ARP') return { ...known, unsent: true, verdict: 'unknown', ends: [] };
+    const reason = `it ended on ${node} at no flow of Seine: \`seinectl diff\` there shows flows of others`;
+    return { ...known, verdict: 'lost', ends: [], reason };
   }
   const first = { node, end };
   if (notes.some(isOfKnownConnection)) return { ...known, verdict: 'unknown', ends: [first] };
-  if (end.what === 'dropped') return { ...known, verdict: 'denied', ends: [first] };
-  if (end.what === 'pod' || (end.what === 'node' && !end.onward)) return { ...known, verdict: 'allowed', ends: [first] };
-  if (end.what !== 'tunnel') {
-    const reason = `a probe ends where ${node} gives packets to its kernel, which sends them to ${end.onward?.node}: the rest is from the bridge alone`;
-    return { ...known, verdict: 'unknown', ends: [first], reason };
-  }
+  const verdict = verdictOf(end);
+  if (verdict) return { ...known, verdict, ends: [first] };
+  if (end.what !== 'tunnel') return await behindKernel(first, known, agents);
   const seen = await agents.seen(end.to, number, node);
   if ('failure' in seen)
     return { ...known, verdict: 'unknown', ends: [first], reason: `${end.to} does not report its end: ${seen.failure}` };
@@ -100,6 +94,50 @@ async function follow(node: string, { packet, end, notes, number }: SentProbe, a
   }
   const ends = [first, { node: end.to, end: arrived }];
   return { ...known, verdict: arrived.what === 'dropped' ? 'denied' : 'allowed', ends };
+}
+
+/** Verdict of an end; undefined where the packet continues on another node. */
+function verdictOf({ what, onward }: ProbeEnd): 'allowed' | 'denied' | undefined {
+  if (what === 'dropped' || onward?.mode === 'blocked') return 'denied';
+  return what === 'pod' || (what === 'node' && !onward) ? 'allowed' : undefined;
+}
+
+/**
+ * Sends another probe on the next node, from where its kernel gives such packets to the bridge: the kernels of the nodes carry the packets,
+ * which the bit of a probe does not survive.
+ */
+async function behindKernel(
+  first: ProbeResult['ends'][number],
+  known: Pick<ProbeResult, 'packet' | 'notes'>,
+  agents: ProbeAgents,
+): Promise<ProbeResult> {
+  const { node, end } = first;
+  const next = end.onward?.node ?? '';
+  const between = `between ${node} and ${next} their kernels carry the packets, which no probe tests: \`seinectl check --peer ${next}\` on ${node} does`;
+  const sent = await agents.send(next, fromKernel(first));
+  const unknown = (why: string): ProbeResult => ({ ...known, verdict: 'unknown', ends: [first], reason: `${between}; ${next}: ${why}` });
+  if ('failure' in sent) return unknown(sent.failure);
+  const [probe] = sent.answer.probes;
+  if (!probe) return unknown('it sent no probe');
+  if (!probe.end) return unknown(probe.notes[0] ?? 'the second probe ended at no flow of Seine: `seinectl diff` there');
+  if (probe.notes.some(isOfKnownConnection)) return unknown('connection tracking knows a connection with this source port');
+  return {
+    ...known,
+    notes: [...known.notes, between],
+    verdict: verdictOf(probe.end) ?? 'unknown',
+    ends: [first, { node: next, end: probe.end }],
+  };
+}
+
+function fromKernel({ node, end: { packet } }: ProbeResult['ends'][number]): NodeQuestion {
+  const { source, sourcePort, destination, destinationPort, protocol } = packet;
+  return {
+    from: `direct:${node}/${source}`,
+    to: destination,
+    family: source.includes(':') ? 'ipv6' : 'ipv4',
+    port: destinationPort === undefined ? 'icmp' : `${destinationPort}/${protocol}`,
+    ...(destinationPort !== undefined && sourcePort !== undefined && { 'source-port': String(sourcePort) }),
+  };
 }
 
 /** Opens a connection from the sender of each trace. @returns the traces with the outcomes */
@@ -161,14 +199,12 @@ function linesOfConnection({ connect }: WholeTrace): string[] {
 
 function linesOfProbe({ probe }: WholeTrace): string[] {
   if (!probe) return [];
-  const { verdict, ends, reason, notes, packet } = probe;
+  const { verdict, ends, reason, notes, packet, unsent } = probe;
   const ports = packet.sourcePort === undefined ? '' : ` from port ${packet.sourcePort}`;
   const places = ends.map(({ node, end }) => `${node}: ${endText(end)}`).join('; ');
   const text = [places, ...(reason === undefined ? [] : [reason])].filter((part) => part !== '').join('; ');
-  return [
-    `  packet ${verdict}${text === '' ? '' : ` (${text})`}, by a probe${ports} that was not delivered`,
-    ...notes.map((note) => `    ${note}`),
-  ];
+  const by = unsent && ends.length < 2 ? '' : `, by a probe${ports} that was not delivered`;
+  return [`  packet ${verdict}${text === '' ? '' : ` (${text})`}${by}`, ...notes.map((note) => `    ${note}`)];
 }
 
 const difference = [

@@ -39,6 +39,11 @@ const pod = (name: string, app: string, ip: string, nodeName: string): object =>
   status: { phase: 'Running', podIPs: [{ ip }] },
 });
 
+const onHost = {
+  ...pod('exporter', 'exporter', '192.168.77.1', 'node-1'),
+  spec: { nodeName: 'node-1', hostNetwork: true, containers: [{ name: 'c' }] },
+};
+
 const node = (name: string, cidr: string): object => ({
   metadata: { name, labels: { 'kubernetes.io/os': 'linux' } },
   spec: { podCIDRs: [cidr] },
@@ -54,7 +59,7 @@ async function trace(agents: readonly FakeAgent[], policies: readonly object[] =
   fleet = new FakeFleet({
     agents,
     objects: {
-      '/api/v1/pods': [pod('web-0', 'web', '10.0.0.5', 'node-1'), pod('db-0', 'db', '10.0.1.5', 'node-2')],
+      '/api/v1/pods': [pod('web-0', 'web', '10.0.0.5', 'node-1'), pod('db-0', 'db', '10.0.1.5', 'node-2'), onHost],
       '/api/v1/namespaces': [{ metadata: { name: 'shop' } }],
       '/api/v1/nodes': [node('node-1', '10.0.0.0/24'), node('node-2', '10.0.1.0/24')],
       '/apis/networking.k8s.io/v1/networkpolicies': policies,
@@ -86,6 +91,11 @@ it('asks the node of the sender, then the next one, and compares with the object
   expect(out).toContain('Delivered to pod shop/db-0 on node-2.');
   expect(out).toContain('meaning allowed (no policy isolates an end)');
   expect(code).toBe(0);
+});
+
+it('asks about the node in place of a pod in its network', async () => {
+  const { requests } = await trace(both, [], 'shop/exporter');
+  expect(decodeURIComponent(requests[0] ?? '')).toBe('/v1/trace?from=node:node-1&to=shop/db-0&port=80');
 });
 
 it('runs seinectl on the nodes of agents without a relay', async () => {

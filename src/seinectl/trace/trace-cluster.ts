@@ -52,12 +52,13 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
     const ask = (node: string, asked: NodeQuestion): Promise<TraceAnswer> => askNode(exec, pods, node, asked, signal);
     const read = async () => {
       const objects = await readClusterObjects(http, signal);
-      const first = await ask(firstNode(objects, pods, question), question);
+      const asked = { ...question, from: nodeOfHostPod(objects, question.from), to: nodeOfHostPod(objects, question.to) };
+      const first = await ask(firstNode(objects, pods, asked), asked);
       if ('failure' in first) throw unanswered(first.failure);
       const followed = await followTrace(first.answer, ask);
       const agents = probesOf(exec, pods, signal);
-      const probed = flags.probe ? await withProbes(followed, question, agents) : followed;
-      const traces = flags.connect ? await withConnections(probed, question, agents) : probed;
+      const probed = flags.probe ? await withProbes(followed, asked, agents) : followed;
+      const traces = flags.connect ? await withConnections(probed, asked, agents) : probed;
       return { traces, meanings: traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path))) };
     };
     const { traces, meanings } = await unlessPassing(read, (each) => exitCodeOf(each.traces, each.meanings));
@@ -70,6 +71,12 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
 /** An invalid question and an agent that does not answer have different exit codes. */
 function unanswered(reason: string): SeineError {
   return new SeineError(/^(?:from|to|port|family|source-port): /.test(reason) ? 'INVALID_INPUT' : 'UNAVAILABLE', reason);
+}
+
+/** Returns the node in place of a pod in the host's network, whose packets are those of its node. */
+function nodeOfHostPod({ pods }: ForwardedObjects, end: string): string {
+  const pod = pods.find(({ metadata, spec }) => spec.hostNetwork === true && `${metadata.namespace}/${metadata.name}` === end);
+  return pod?.spec.nodeName === undefined ? end : `node:${pod.spec.nodeName}`;
 }
 
 /** Node that the packet enters first. A packet from outside enters at the node of its receiver, or at any. */

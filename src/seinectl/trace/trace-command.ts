@@ -43,9 +43,11 @@ Exit codes:
   4  these verdicts differ`;
 
 const probeHelp = `
-With --probe, the agent sends one packet in the name of the sender. It takes the path of the sender's packets through the data path of both
+With --probe, the agent sends one packet in the name of the sender: a pod, the node, or a host outside. It takes the path of the sender's packets through the data path of both
 nodes, and ends at the agent in place of the receiver: no pod notices it. Its first pass is decided by the flows, later ones by the data path.
-With --connect, the agent opens a real connection from the sender's network namespace, and closes it. FROM has to be a pod. Where packets leave to another node without a tunnel, the probe ends at the first node.`;
+Packets of the node and of hosts outside begin behind the kernel of the node. Where kernels carry packets between nodes, without a tunnel, a
+second probe begins behind the kernel of the other node.
+With --connect, the agent opens a real connection from the sender's network namespace, and closes it. FROM has to be a pod.`;
 
 /** Adds `seinectl trace`. */
 export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
@@ -151,14 +153,16 @@ async function traceHere(
   const elsewhere = (node: string, rest: NodeQuestion): Promise<TraceAnswer> => Promise.resolve({ failure: restOf(node, rest) });
   const read = async () => {
     const traces = await followTrace(await askAgent(agent, question), elsewhere);
-    const probed = probe ? await withProbes(traces, question, probesHere(agent)) : traces;
-    return connect ? await withConnections(probed, question, probesHere(agent)) : probed;
+    const agents = probesHere(agent, traces[0]?.node);
+    const probed = probe ? await withProbes(traces, question, agents) : traces;
+    return connect ? await withConnections(probed, question, agents) : probed;
   };
   return report(await unlessPassing(read, (traces) => exitCodeOf(traces, [])), [], output, terminal);
 }
 
 /** Another node is not asked from this one. */
-function probesHere(agent: AgentClient): ProbeAgents {
+function probesHere(agent: AgentClient, own: string | undefined): ProbeAgents {
+  const elsewhere = { failure: 'run this command on a host with a kubeconfig' };
   const post = async <T>(path: string, question: NodeQuestion) => {
     try {
       return { answer: (await agent.json(`${path}?${new URLSearchParams({ ...question })}`, 'POST')) as T };
@@ -167,8 +171,8 @@ function probesHere(agent: AgentClient): ProbeAgents {
     }
   };
   return {
-    send: async (_, question) => await post<NodeProbes>('/v1/probe', question),
-    seen: () => Promise.resolve({ failure: 'run this command on a host with a kubeconfig' }),
+    send: async (node, question) => (node === own ? await post<NodeProbes>('/v1/probe', question) : elsewhere),
+    seen: () => Promise.resolve(elsewhere),
     connect: async (_, question) => await post<NodeAttempts>('/v1/connect', question),
   };
 }

@@ -221,10 +221,12 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
   };
   const choose = reg.serviceState('choose');
   const forPods = flows(inside, priority.normal, [choose]);
+  const forExternal = sameAnswer ? [] : flows(external, priority.high, [choose, reg.scope('external')]);
   return [
     ...forPods,
-    ...(inside.do === 'drop' && !isVirtual(address) ? forProbes(forPods) : []),
-    ...(sameAnswer ? [] : flows(external, priority.high, [choose, reg.scope('external')])),
+    ...(inside.do === 'drop' ? forProbes(forPods) : []),
+    ...forExternal,
+    ...(external.do === 'drop' ? forProbes(forExternal) : []),
   ];
 }
 

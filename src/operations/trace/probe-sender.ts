@@ -1,0 +1,56 @@
+import type { SentProbe, TraceOnward } from '../../api/trace.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Family, Ip } from '../../base/net/ip.ts';
+import { isSpecial } from '../../base/net/special-ranges.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { addressOf } from './family-trace.ts';
+import type { TraceQuestion } from './trace-question.ts';
+
+/** Port by which a probe enters the bridge, or why no packet that is sent here takes the path of such packets. */
+type ProbeEntry = { readonly ofPort: number } | { readonly unsent: string; readonly onward?: TraceOnward };
+
+/**
+ * Returns the port at which packets of the sender enter the bridge. Those of the node and of hosts outside come from the gateway, after
+ * the kernel of the node has admitted and routed them: a probe begins behind it.
+ *
+ * @throws SeineError `INVALID_INPUT` for a sender whose packets cannot be sent here
+ */
+export function probeEntry(
+  { from, to }: TraceQuestion,
+  family: Family,
+  { gateway }: NodeEnvironment,
+  onwardOf: (destination: Ip) => TraceOnward | undefined,
+): ProbeEntry {
+  if (from.pod) return { ofPort: from.pod.ofPort };
+  const [source, destination] = [addressOf(from.addresses, family), addressOf(to.addresses, family)];
+  if (from.kind === 'tunnel')
+    throw refused(
+      from.name,
+      'arrives in a tunnel, which no packet of this node does: trace from NAMESPACE/POD with a kubeconfig, and its own node sends the probe',
+    );
+  // The kernel drops such packets before the bridge; OVS is not prepared for all of them.
+  if (isSpecial(source)) throw refused(from.name, `cannot be sent from: no packet with the source ${source.text} is routed`);
+  if (source.text === destination.text) throw refused(from.name, 'is the receiver too: such packets stay in the kernel of the sender');
+  const onward = onwardOf(destination);
+  if (!onward) return { ofPort: gateway.ofPort };
+  if (from.kind === 'node') return { unsent: 'the kernel of the node sends such packets itself, past its bridge', onward };
+  return { unsent: `such packets do not pass the bridge of this node: pods of ${onward.node} are reached without a tunnel` };
+}
+
+function refused(name: string, why: string): SeineError {
+  return new SeineError('INVALID_INPUT', `from: ${JSON.stringify(name)} ${why}`);
+}
+
+/** Returns the answer for a probe that is not sent; the kernel's way to the next node is its end here. */
+export function unsentProbe(
+  question: TraceQuestion,
+  family: Family,
+  protocol: string,
+  { unsent, onward }: Exclude<ProbeEntry, { ofPort: number }>,
+): SentProbe {
+  const { from, to, sourcePort, port } = question;
+  const ends = { source: addressOf(from.addresses, family).text, destination: addressOf(to.addresses, family).text };
+  const packet = { protocol, ...ends, ttl: 64, ...(port !== undefined && { sourcePort, destinationPort: port }) };
+  const end = onward && ({ what: 'node', to: 'the node', table: 'kernel', packet, onward } as const);
+  return { family, number: 0, packet, end: end ?? null, notes: [`no probe was sent here: ${unsent}`], unsent: true, milliseconds: 0 };
+}
