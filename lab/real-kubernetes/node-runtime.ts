@@ -15,7 +15,8 @@ import { cniPlaces, type RuntimePaths, runtimePaths } from './paths.ts';
 
 export type NodeProgram = 'containerd' | 'kubelet';
 
-const startDeadlineMs = 60_000;
+/** The end of a program is noticed immediately; this limit is for emulated hosts that share their CPUs. */
+const startDeadlineMs = 480_000;
 const pollMs = 50;
 const graceMs = 5_000;
 
