@@ -108,6 +108,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     'seinectl/fleet',
     'seinectl/flows',
     'seinectl/reach',
+    'seinectl/simulate',
     'seinectl/timeline',
     'seinectl/trace',
   ],

@@ -45,6 +45,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'GET /v1/policy/policies': { does: 'policies that isolate pods of this node' },
   'GET /v1/policy/counters': { does: 'packets and bytes by rule' },
   'GET /v1/policy/evidence': { does: 'policies, pods and flows of the bridge: input of `seinectl policy verify`' },
+  'GET /v1/objects': { does: 'Services, EndpointSlices and live settings as the API server has them: part of a support bundle' },
   'GET /v1/policy/suspensions': { does: 'suspensions in force' },
   'GET /v1/policy/log': { does: 'pods whose denied packets are logged' },
   'GET /v1/diff': { does: 'entries that differ from the desired state' },

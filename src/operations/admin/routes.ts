@@ -14,6 +14,7 @@ import { type ProbePort, probedNode, seenProbe } from '../trace/probe-node.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiAnswer, type ApiRoutes, json, linesAnswer, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
+import { type ClusterObjectsPort, clusterObjects } from './cluster-objects.ts';
 import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
 import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
 import { type PodExplanationPort, podExplanation } from './explain-pod-route.ts';
@@ -59,6 +60,7 @@ export type AgentPorts = StatusPort &
   Omit<TracePort, 'policyOf'> &
   ProbePort &
   PolicyEvidencePort &
+  ClusterObjectsPort &
   PolicyCountersPort &
   PolicyPacketsPort &
   SuspensionPort &
@@ -150,6 +152,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
+    '/v1/objects': (_, signal) => clusterObjects(agent, signal),
     '/v1/policy/suspensions': () => suspensions(agent),
     '/v1/policy/log': () => deniedLog(agent),
     '/v1/diff': (_, signal) => differences(agent, signal),

@@ -15,7 +15,11 @@ interface TimelineQuestion extends Period {
 /** Kinds of objects; an event about none of them is about the node. */
 const ofObjects = /^(?:pod|service|policy|namespace)\//;
 
-function isAbout({ subjects }: Pick<HistoryEvent, 'subjects'>, { subject, node }: Pick<TimelineQuestion, 'subject' | 'node'>): boolean {
+/** Reports whether an event is about a subject; one about no object is about its node. */
+export function isAbout(
+  { subjects }: Pick<HistoryEvent, 'subjects'>,
+  { subject, node }: Pick<TimelineQuestion, 'subject' | 'node'>,
+): boolean {
   if (subject === undefined || subjects.includes(subject)) return true;
   return subject === `node/${node}` && !subjects.some((each) => ofObjects.test(each) || each.startsWith('node/'));
 }

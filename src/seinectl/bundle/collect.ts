@@ -141,6 +141,8 @@ function configurationIn(path: string): Readonly<Record<string, unknown>> {
 async function ask(agent: AgentClient, { agent: state }: CollectedNode, path: string): Promise<string> {
   if (state === 'silent') throw new SeineError('UNAVAILABLE', 'no agent answers');
   const { status, body } = await agent.get(path);
+  // The manifest records it as absent: the release of the agent has no such answer.
+  if (status === 404) throw Object.assign(new Error('this agent does not have it: its release is older'), { code: 'ENOENT' });
   if (status !== 200) throw new SeineError('REFUSED', `the agent answers ${status}: ${withoutCode(body.trim())}`);
   return body;
 }

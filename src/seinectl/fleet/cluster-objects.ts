@@ -3,6 +3,7 @@ import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
 import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import { servedObjects } from '../../kubernetes/resources/served-objects.ts';
 import type { ForwardedObjects, ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import type {
   ClusterNetworkPolicyObject,
@@ -16,11 +17,6 @@ type ListedKind = keyof ForwardedObjects;
 
 /** Time of the event loop between two turns (ms). */
 const SLICE_MS = 10;
-const unchanged = (raw: unknown): unknown => raw;
-const served = {
-  services: { kind: 'Service', path: '/api/v1/services', project: unchanged },
-  slices: { kind: 'EndpointSlice', path: '/apis/discovery.k8s.io/v1/endpointslices', project: unchanged },
-} as const;
 
 /**
  * Reads every object that decides about packets, with the user's rights.
@@ -39,7 +35,7 @@ export async function readClusterObjects(
     const all: unknown[] = [];
     try {
       const [options, resource] =
-        kind === 'clusterNetworkPolicies' ? [optional, clusterPolicyEvidence] : [reading, { ...policyEvidence, ...served }[kind]];
+        kind === 'clusterNetworkPolicies' ? [optional, clusterPolicyEvidence] : [reading, { ...policyEvidence, ...servedObjects }[kind]];
       for await (const object of listObjects<unknown>(options, resource, signal)) all.push(object);
     } catch (thrown) {
       if (!onRefused) throw thrown;

@@ -7,6 +7,7 @@ import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 import { PolicyPlaces } from './policy-places.ts';
 import { reachExitCodes } from './reach-exit-codes.ts';
+import { remarkLack } from './reports.ts';
 import { sarif } from './sarif.ts';
 import { type ObjectSource, readObjects } from './sources.ts';
 
@@ -18,7 +19,7 @@ export interface LintOptions extends ObjectSource {
 
 /** `seinectl policy lint`: likely mistakes in policies. @returns the exit code */
 export async function lintPolicies(options: LintOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
-  const objects = await readObjects(options, env);
+  const objects = await readObjects(options, env, (lack) => remarkLack(lack, terminal));
   const findings = lint(objects);
   if (options.output === 'json') print(terminal, { findings }, 'json');
   else if (options.output === 'sarif') print(terminal, sarif(findings, new PolicyPlaces(options.filename ?? [])), 'json');

@@ -19,3 +19,8 @@ export function reportDisagreements(disagreements: readonly ReachDisagreement[],
       ),
     );
 }
+
+/** Reports objects that a support bundle does not have. */
+export function remarkLack(lack: string, terminal: Terminal): void {
+  terminal.remark(safeLine(`seinectl: ${lack}`));
+}

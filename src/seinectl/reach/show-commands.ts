@@ -15,7 +15,7 @@ import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 import { reachExitCodes } from './reach-exit-codes.ts';
-import { reportDisagreements } from './reports.ts';
+import { remarkLack, reportDisagreements } from './reports.ts';
 import { type ObjectSource, readManifests, readObjects } from './sources.ts';
 
 export interface ReachOptions extends ObjectSource {
@@ -30,7 +30,7 @@ const NAMES_SHOWN = 4;
 
 /** `seinectl policy reach`: the connections that policies allow. @returns the exit code */
 export async function showReach(options: ReachOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
-  return showReachOf(await readObjects(options, env), options, terminal);
+  return showReachOf(await readObjects(options, env, (lack) => remarkLack(lack, terminal)), options, terminal);
 }
 
 /** The same about objects that are known. @returns the exit code */
@@ -130,7 +130,7 @@ function stateText({ verdict, by }: ReachChange['before']): string {
 
 /** `seinectl policy diff`: the connections that a change opens and closes. @returns the exit code */
 export async function showDiff(options: DiffOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
-  const before = await readObjects(options, env);
+  const before = await readObjects(options, env, (lack) => remarkLack(lack, terminal));
   const after = withChanges(before, (options.apply ?? []).flatMap(readManifests), options.delete ?? []);
   const { changes, units, confirmed, disagreements } = reachDifference(before, after);
   if (options.output === 'json') print(terminal, { changes, confirmed, notConfirmed: disagreements.length }, 'json');

@@ -7,13 +7,13 @@ import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
 import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
-import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
-import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
 import { documentsOf } from '../../policy/reach/manifest-documents.ts';
 import { type ReachObjects, services } from '../../policy/reach/objects.ts';
+import { reachObjectsOf } from '../../simulate/objects/cluster-objects.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
+import { readBundleObjects } from './bundle-objects.ts';
 
 /** Origin of the objects: files, a support bundle, or else the cluster of the kubeconfig. */
 export interface ObjectSource {
@@ -21,6 +21,8 @@ export interface ObjectSource {
   readonly bundle?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
+  /** Objects that are read already. */
+  readonly known?: ReachObjects;
 }
 
 const FILE_BYTES_MAX = 64 * 1024 * 1024;
@@ -32,11 +34,13 @@ const CLUSTER_TIMEOUT_MS = 300_000;
 /**
  * Reads the objects that policies depend on.
  *
+ * @param onLack called with a sentence for objects that a bundle does not have
  * @throws SeineError `INVALID_INPUT` for a file, bundle or kubeconfig that cannot be read; like `KubeHttp` for the cluster
  */
-export async function readObjects(source: ObjectSource, env: ProcessVariables): Promise<ReachObjects> {
+export async function readObjects(source: ObjectSource, env: ProcessVariables, onLack: (lack: string) => void): Promise<ReachObjects> {
+  if (source.known) return source.known;
   if (source.filename) return fromManifests(source.filename.flatMap((path) => readManifests(path))).objects;
-  return source.bundle === undefined ? await fromCluster(source, env) : await fromBundle(source.bundle);
+  return source.bundle === undefined ? await fromCluster(source, env) : await fromBundle(source.bundle, onLack);
 }
 
 /** Reads the YAML or JSON documents of a file, or of all files of a folder and its folders (`.yaml`, `.yml`, `.json`). `-` is standard input. */
@@ -108,24 +112,9 @@ async function fromCluster(source: ObjectSource, env: ProcessVariables): Promise
   }
 }
 
-/** Reads the objects that `seinectl collect` kept. They have no Services. */
-async function fromBundle(path: string): Promise<ReachObjects> {
-  const files = await readArchive(path, (name) => name === policyEvidenceName);
-  const bytes = files.get(policyEvidenceName);
-  if (!bytes) throw new SeineError('INVALID_INPUT', `${path} has no ${policyEvidenceName}: it was collected by an older seinectl`);
-  return objectsOfEvidence(path, Buffer.from(bytes).toString('utf8'));
-}
-
-/** Reads the objects in the policy evidence of a bundle. @throws SeineError `INVALID_INPUT` if they are not complete */
-export function objectsOfEvidence(path: string, text: string): ReachObjects {
-  const objects = noObjects();
-  let isWhole = false;
-  for (const line of text.split('\n')) {
-    if (line === '') continue;
-    const entry = read(path, () => JSON.parse(line)) as { kind: string; of: keyof Lists; object: unknown };
-    if (entry.kind === 'object' && Object.hasOwn(objects, entry.of)) (objects[entry.of] as unknown[]).push(entry.object);
-    isWhole ||= entry.kind === 'end';
-  }
-  if (!isWhole) throw new SeineError('INVALID_INPUT', `${policyEvidenceName} in ${path} is not complete`);
-  return objects;
+/** Reads the objects that `seinectl collect` kept. @param onLack called for each kind that the bundle does not have */
+async function fromBundle(path: string, onLack: (lack: string) => void): Promise<ReachObjects> {
+  const { objects, lacks } = await readBundleObjects(path);
+  for (const lack of lacks) onLack(lack);
+  return reachObjectsOf(objects);
 }

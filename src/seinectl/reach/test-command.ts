@@ -11,7 +11,7 @@ import type { Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 import { junit } from './junit.ts';
 import { reachExitCodes } from './reach-exit-codes.ts';
-import { reportDisagreements } from './reports.ts';
+import { remarkLack, reportDisagreements } from './reports.ts';
 import { type ObjectSource, readObjects } from './sources.ts';
 import { readTestFile, type TestFile } from './test-file.ts';
 import { reportTraffic, trafficLine } from './traffic-report.ts';
@@ -35,8 +35,11 @@ export async function testPolicies(
 ): Promise<number> {
   if (paths.length === 0 && options.traffic === undefined) throw new SeineError('INVALID_INPUT', 'a test file or --traffic is required');
   const reports: FileReport[] = [];
-  for (const path of paths) reports.push(await runFile(readTestFile(path), options, env));
-  const traffic = options.traffic === undefined ? [] : reportTraffic(options.traffic, await readObjects(options, env));
+  for (const path of paths) reports.push(await runFile(readTestFile(path), options, terminal, env));
+  const traffic =
+    options.traffic === undefined
+      ? []
+      : reportTraffic(options.traffic, await readObjects(options, env, (lack) => remarkLack(lack, terminal)));
   if (options.output === 'json')
     print(
       terminal,
@@ -57,8 +60,8 @@ export async function testPolicies(
     : reachExitCodes.different;
 }
 
-async function runFile(file: TestFile, options: TestOptions, env: ProcessVariables): Promise<FileReport> {
-  const objects = await readObjects(sourceFor(file, options), env);
+async function runFile(file: TestFile, options: TestOptions, terminal: Terminal, env: ProcessVariables): Promise<FileReport> {
+  const objects = await readObjects(sourceFor(file, options), env, (lack) => remarkLack(lack, terminal));
   const { results, ...tested } = runTestCases(file, objects, () => performance.now());
   const least = file.leastCoverage === undefined ? {} : { leastCoverage: file.leastCoverage };
   return { path: file.path, cases: results.map((each): CaseReport => ({ ...each, file: file.path })), ...tested, ...least };
@@ -67,7 +70,9 @@ async function runFile(file: TestFile, options: TestOptions, env: ProcessVariabl
 /** The command line goes before the file: the same cases can be run with the objects of a cluster. */
 function sourceFor({ objects }: TestFile, options: TestOptions): ObjectSource {
   const isGiven =
-    options.cluster === true || [options.filename, options.bundle, options.kubeconfig, options.context].some((each) => each !== undefined);
+    options.cluster === true ||
+    options.known !== undefined ||
+    [options.filename, options.bundle, options.kubeconfig, options.context].some((each) => each !== undefined);
   return !isGiven && objects ? { filename: objects } : options;
 }
 

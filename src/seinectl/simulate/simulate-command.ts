@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import type { SimulatedMatrixFlags, SimulatedTestFlags, SimulatedTraceFlags, SimulatedWhatIfFlags } from './run-simulation.ts';
+import type { SimulationFiles } from './simulated-source.ts';
 
 interface SimulateContext {
   readonly terminal: Terminal;
@@ -13,17 +15,21 @@ const help = `
 The objects: manifests, or the output of kubectl get -o yaml or -o json, in files or folders. What they lack is added as a cluster would add it, in the
 order of names: nodes, pod networks, addresses, EndpointSlices; workloads become up to two pods. No cluster is contacted.
 
+With --bundle they are those that \`seinectl collect\` kept, unchanged. A node of which there is a bundle has the flows that it had, byte for byte;
+others are compiled from the objects, with the settings of the first bundle's node. Bundles of Seine before 0.29 have no Services.
+
 Examples:
   seinectl simulate -f manifests/ trace shop/web-0 service:shop/db 5432
   seinectl simulate -f manifests/ matrix --to shop/db
   seinectl simulate -f manifests/ whatif -f new-policy.yaml
-  seinectl simulate -f manifests/ test policy-tests.yaml`;
+  seinectl simulate -f manifests/ test policy-tests.yaml
+  seinectl simulate --bundle node-1.tar.gz --bundle node-2.tar.gz trace shop/web-0 service:shop/db 5432`;
 
 const traceHelp = `
 Arguments, options and output are those of \`seinectl trace\`. The flows are those that the agents of the simulated nodes would install; "meaning" is
 the verdict of the objects. Both agree unless Seine has a bug.
 
-Exit codes: 0 allowed, 1 denied, 2 invalid input, 4 the verdicts differ.`;
+Exit codes: 0 allowed, 1 denied, 2 invalid input, 3 incomplete, 4 the verdicts differ.`;
 
 const whatIfHelp = `
 Options, output and exit codes are those of \`seinectl whatif\`.`;
@@ -40,11 +46,12 @@ export function addSimulate(root: Command, { terminal, exitWith }: SimulateConte
     .command('simulate')
     .description('compute from manifests what a cluster does with packets, without a cluster')
     .addOption(
-      new Option('-f, --filename <file>', 'file or folder with the objects; - is standard input').argParser(collect).makeOptionMandatory(),
+      new Option('-f, --filename <file>', 'file or folder with the objects; - is standard input').argParser(collect).conflicts('bundle'),
     )
+    .addOption(new Option('--bundle <file>', 'support bundle of a node, instead of -f; once for each node').argParser(collect))
     .enablePositionalOptions()
     .addHelpText('after', help);
-  const objects = (): readonly string[] => simulate.opts<{ filename: readonly string[] }>().filename;
+  const objects = (): SimulationFiles => filesOf(simulate.opts());
   // Loaded on use: all other commands start faster without the compilers and the policy engine.
   const load = () => import('./run-simulation.ts');
   simulate
@@ -90,6 +97,13 @@ export function addSimulate(root: Command, { terminal, exitWith }: SimulateConte
     .action((files: string[], flags: SimulatedTestFlags) =>
       exitWith(load().then(({ simulatedTest }) => simulatedTest(objects(), files, flags, terminal))),
     );
+}
+
+/** @throws SeineError `INVALID_INPUT` if no file is named */
+function filesOf({ filename, bundle }: { readonly filename?: readonly string[]; readonly bundle?: readonly string[] }): SimulationFiles {
+  if (bundle) return { bundles: bundle };
+  if (filename) return { manifests: filename };
+  throw new SeineError('INVALID_INPUT', 'the objects are missing: use -f FILE or --bundle FILE after `simulate`');
 }
 
 function collect(value: string, before: readonly string[] | undefined): readonly string[] {

@@ -3,12 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, expect, it } from 'vitest';
-import { exampleScene } from '../../../test/model/scene.ts';
+import { exampleHeld, exampleInputs } from '../../../test/support/example-bundle.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
-import { parseCidr, parseIp } from '../../base/net/ip.ts';
-import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
-import { readInputs, writeEnd, writeInput, writeStart } from '../../operations/compiler-inputs/inputs-document.ts';
+import { readInputs } from '../../operations/compiler-inputs/inputs-document.ts';
 import { ArchiveWriter } from '../../operations/support-bundle/archive.ts';
 import { BundledNode } from '../../simulate/cluster/bundled-node.ts';
 import { run } from '../program.ts';
@@ -16,43 +14,10 @@ import { run } from '../program.ts';
 const folder = mkdtempSync(join(tmpdir(), 'seinectl-trace-bundle-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const { node: environment, peers, pods, proxying } = exampleScene;
-
-/** Inputs of the example's node, or of its peer n2 with one pod, which has the address 10.10.4.9. */
-function inputsOf(name: 'n1' | 'n2'): string {
-  const { addresses, gateway } = proxying.node;
-  const [peer] = peers;
-  if (!peer) throw new Error('a peer is needed');
-  const away = {
-    ...environment,
-    podCidrs: peer.podCidrs,
-    transport: peer.transport,
-    gateway: { ...environment.gateway, addresses: [parseIp('10.10.4.1'), parseIp('fd00:10:0:1::1')] },
-  };
-  const home = { name: 'n1', podCidrs: [parseCidr('10.10.0.0/22'), parseCidr('fd00:10::/64')], transport: environment.transport };
-  const own = name === 'n1' ? pods : pods.slice(0, 1).map((pod) => ({ ...pod, addresses: [parseIp('10.10.4.9')] }));
-  const lines = [
-    ...(name === 'n1' ? peers : [home]).map((each) => writeInput('peer', each)),
-    ...own.map((intent, at) => writeInput('pod', { owner: ownerOf('pod', 'shop', `${name}-${at}`, 'eth0@abc'), intent })),
-    ...own.map(({ ofPort, addresses: all }, at) =>
-      writeInput('subject', { owner: ownerOf('subject', 'shop', `${name}-${at}`, 'eth0@abc'), intent: { ofPort, addresses: all } }),
-    ),
-  ];
-  const start = writeStart({ node: name, revision: 1 }, { environment: name === 'n1' ? environment : away, proxy: { addresses, gateway } });
-  return [start, ...lines, writeEnd(1, lines.length)].join('\n');
-}
-
-function heldOf(name: 'n1' | 'n2', isHeld: (owner: string) => boolean = () => true): string {
-  const { inputs } = readInputs(inputsOf(name));
-  const without = { ...inputs, subjects: inputs.subjects.filter(({ owner }) => isHeld(owner)) };
-  const hex = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('hex');
-  return [...compileInputs(without).entries].map(([key, value]) => JSON.stringify({ key: hex(key), value: hex(value) })).join('\n');
-}
-
-async function bundle(name: 'n1' | 'n2', held = heldOf(name)): Promise<string> {
+async function bundle(name: 'n1' | 'n2', held = exampleHeld(name)): Promise<string> {
   const path = join(folder, `${name}-${Math.random()}.tar.gz`);
   const archive = new ArchiveWriter(path, `seine-${name}`);
-  await archive.add('agent/inputs.ndjson', Buffer.from(inputsOf(name)));
+  await archive.add('agent/inputs.ndjson', Buffer.from(exampleInputs(name)));
   await archive.add('openflow/held.ndjson', Buffer.from(held));
   await archive.close();
   return path;
@@ -81,16 +46,16 @@ it('names the node whose bundle is missing: exit 3', async () => {
 it('names the flow that the bridge lacked: exit 4', async () => {
   const broken = await bundle(
     'n1',
-    heldOf('n1', (owner) => !owner.includes('n1-1')),
+    exampleHeld('n1', (owner) => !owner.includes('n1-1')),
   );
   const { code, out } = await trace('shop/n1-0', 'shop/n1-1', '80', '--family', 'ipv4', '--bundle', broken);
   expect([code, out]).toEqual([4, expect.stringContaining('The bridge of n1 lacks the desired flows, first in table ingressEntry')]);
 });
 
 it('has the flows that seinectl compile prints, byte for byte', () => {
-  const read = readInputs(inputsOf('n1'));
-  const node = new BundledNode({ read, heldText: heldOf('n1'), owners: [], pods: new Map() });
-  expect([...node.compiled]).toEqual([...compileInputs(readInputs(inputsOf('n1')).inputs).entries]);
+  const read = readInputs(exampleInputs('n1'));
+  const node = new BundledNode({ read, heldText: exampleHeld('n1'), owners: [], pods: new Map() });
+  expect([...node.compiled]).toEqual([...compileInputs(readInputs(exampleInputs('n1')).inputs).entries]);
   expect(node.compiled.size).toBeGreaterThan(100);
 });
 

@@ -77,7 +77,12 @@ async function serviceAnswer(name: string, node: string, connection: ClusterConn
 }
 
 async function nodeAnswer(name: string, agent: AgentClient, signal: AbortSignal): Promise<Explained> {
-  const status = statusSchema.parse(await agent.json('/v1/status', 'GET', signal));
+  return explainedNode(name, await agent.json('/v1/status', 'GET', signal));
+}
+
+/** Explains a node. @param answer of `/v1/status`. @throws ZodError for another form */
+export function explainedNode(name: string, answer: unknown): Explained {
+  const status = statusSchema.parse(answer);
   const { readiness, problems, healthChecks, parts, versions } = status;
   const stale = healthChecks.filter(({ state }) => state !== 'fresh');
   return {

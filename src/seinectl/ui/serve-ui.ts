@@ -7,6 +7,7 @@ import { exitCodes } from '../exit-codes.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import type { Terminal } from '../terminal.ts';
+import { bundleActions, bundleRoutes, readShownBundles } from './bundle-routes.ts';
 import { ClusterConnection } from './cluster-connection.ts';
 import type { UiFlags } from './ui-flags.ts';
 import { actionsOf, routesOf } from './ui-routes.ts';
@@ -32,8 +33,9 @@ export async function serveUi(flags: UiFlags, terminal: Terminal, env: ProcessVa
   }
 }
 
-/** Starts the page. @throws SeineError `INVALID_INPUT` for the kubeconfig, `UNAVAILABLE` for the port */
+/** Starts the page. @throws SeineError `INVALID_INPUT` for the kubeconfig or a bundle, `UNAVAILABLE` for the port */
 export async function openUi(flags: UiFlags, env: ProcessVariables, idleMs = IDLE_MS): Promise<UiServer> {
+  if (flags.bundle) return await openBundles(flags.bundle, flags.port, idleMs);
   const access = usersAccess(flags, env);
   const { kubeconfig, context, agentNamespace } = flags;
   const connection = new ClusterConnection({
@@ -50,6 +52,12 @@ export async function openUi(flags: UiFlags, env: ProcessVariables, idleMs = IDL
   });
   void server.ended.then(() => connection.close());
   return server;
+}
+
+/** Starts the page about support bundles: nothing of the kubeconfig is read, and no connection is opened. */
+async function openBundles(paths: readonly string[], port: number, idleMs: number): Promise<UiServer> {
+  const shown = await readShownBundles(paths);
+  return await startUiServer({ routes: bundleRoutes(shown), actions: bundleActions(shown), files: loadPageFiles(), port, idleMs });
 }
 
 /** Opens the address where there is a browser. Its failure is none of the page: the address is printed. */

@@ -14,7 +14,7 @@ const AGENT_TIMEOUT_MS = 15_000;
 /** Message of an agent whose `history.size` is 0 (src/operations/history/read-timeline.ts). */
 const OFF = /history\.size is 0/;
 
-interface NodeEvents {
+export interface NodeEvents {
   readonly lines: readonly string[];
   readonly more: number;
 }
@@ -52,13 +52,13 @@ export function timelineQuestion(query: URLSearchParams, nowMs: number): AskedTi
   return { subject, fromMs, follow: false };
 }
 
-function newestLines(text: string): NodeEvents {
+export function newestLines(text: string): NodeEvents {
   const lines = text.split('\n').filter((line) => line.startsWith('{"time"'));
   return { lines: lines.slice(-EVENTS_MAX), more: Math.max(0, lines.length - EVENTS_MAX) };
 }
 
 /** Merges the events of agents and API server. Pure. */
-function timelineOf(
+export function timelineOf(
   { subject, fromMs }: AskedTimeline,
   { rows, failures }: Answers<NodeEvents>,
   ofApi: readonly TimelineEvent[],

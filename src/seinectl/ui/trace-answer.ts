@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import type { NodeQuestion } from '../../operations/path/whole-trace.ts';
 import { shownTrace, type TraceWithMeaning } from '../../simulate/views/shown-trace.ts';
 import type { TraceView } from '../../ui/answers/trace-view.ts';
 import { plain } from '../paint.ts';
@@ -21,10 +22,7 @@ const questionSchema = z.object({
 
 /** Runs `seinectl trace`. @throws SeineError `INVALID_INPUT` for the question, `REFUSED` for a right, `UNAVAILABLE` */
 export async function traceAnswer(query: URLSearchParams, cluster: ShownCluster): Promise<TraceView> {
-  const asked = questionSchema.safeParse(Object.fromEntries([...query].filter(([, value]) => value !== '')));
-  if (!asked.success) throw new SeineError('INVALID_INPUT', `${asked.error.issues[0]?.path.join('.')}: a name or an address is required`);
-  const { from, to, port, family, established } = asked.data;
-  const question = { from, to, ...(port && { port }), ...(family && { family }), ...(established && { established }) };
+  const question = traceQuestionOf(query);
   const [out, err]: [string[], string[]] = [[], []];
   const recorder: Terminal = {
     room: { width: Number.POSITIVE_INFINITY, paint: plain },
@@ -37,6 +35,14 @@ export async function traceAnswer(query: URLSearchParams, cluster: ShownCluster)
   if (out.length === 0) throw failureOf(exitCode, err.join(' ').replace(/^seinectl: /, ''));
   const { traces } = JSON.parse(out.join('\n')) as { readonly traces: readonly TraceWithMeaning[] };
   return { exitCode, traces: traces.map(({ meanings, ...trace }) => shownTrace(trace, meanings)) };
+}
+
+/** @throws SeineError `INVALID_INPUT` that names the field */
+export function traceQuestionOf(query: URLSearchParams): NodeQuestion {
+  const asked = questionSchema.safeParse(Object.fromEntries([...query].filter(([, value]) => value !== '')));
+  if (!asked.success) throw new SeineError('INVALID_INPUT', `${asked.error.issues[0]?.path.join('.')}: a name or an address is required`);
+  const { from, to, port, family, established } = asked.data;
+  return { from, to, ...(port && { port }), ...(family && { family }), ...(established && { established }) };
 }
 
 function failureOf(exitCode: number, message: string): SeineError {

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Terminal } from '../terminal.ts';
 import type { UiFlags } from './ui-flags.ts';
 
@@ -14,12 +14,15 @@ Serves a page on this host alone, and prints its address, which is valid once: i
 kubeconfig's user, changes nothing, and prints the command of each view. The kubeconfig stays in this process. It ends with Ctrl-C, or an hour after the
 last request.
 
+With --bundle it shows what \`seinectl collect\` kept of nodes. No kubeconfig is read, and no cluster is contacted. Views without data say so.
+
 Examples:
   seinectl ui
+  seinectl ui --bundle node-1.tar.gz --bundle node-2.tar.gz
   seinectl ui --context production --no-open
   seinectl ui --port 8080                      an address for a tunnel: ssh -L 8080:127.0.0.1:8080 HOST
 
-Exit codes: 0 it has ended; 2 the command line or the kubeconfig is invalid; 3 the port is in use.`;
+Exit codes: 0 it has ended; 2 the command line the kubeconfig or a bundle is invalid; 3 the port is in use.`;
 
 /** Adds `seinectl ui`. */
 export function addUi(root: Command, { terminal, env, exitWith }: UiCommandContext): void {
@@ -29,10 +32,19 @@ export function addUi(root: Command, { terminal, env, exitWith }: UiCommandConte
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('--agent-namespace <namespace>', 'namespace of the agents', 'seine-system')
+    .addOption(
+      new Option('--bundle <file>', 'support bundle of a node instead of a cluster; once for each node')
+        .argParser(collect)
+        .conflicts(['kubeconfig', 'context']),
+    )
     .option('--port <number>', 'port on the loopback addresses; default: any free one', portNumber, 0)
     .option('--no-open', 'do not open a browser')
     .addHelpText('after', help)
     .action((flags: UiFlags) => exitWith(import('./serve-ui.ts').then(({ serveUi }) => serveUi(flags, terminal, env))));
+}
+
+function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
 }
 
 function portNumber(text: string): number {

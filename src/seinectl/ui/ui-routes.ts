@@ -7,6 +7,7 @@ import { parseObject } from '../../kubernetes/client/resource.ts';
 import { matrixOf } from '../../simulate/views/policy-matrix.ts';
 import type { FormNames } from '../../ui/answers/explained.ts';
 import type { ReachMatrix } from '../../ui/answers/policy-matrix.ts';
+import type { ShownSource } from '../../ui/answers/shown-source.ts';
 import type { UiRoute } from '../../ui/server/ui-server.ts';
 import { readObjects } from '../reach/sources.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
@@ -29,6 +30,7 @@ export function routesOf(connection: ClusterConnection): Readonly<Record<string,
     traffic: (query, signal) => trafficAnswer(query, connection, signal),
     timeline: (query, signal) => timelineAnswer(query, connection, signal),
     names: (query, signal) => namesAnswer(query, connection, signal),
+    source: () => Promise.resolve<ShownSource>({ kind: 'cluster' }),
   };
   return Object.fromEntries(Object.entries(routes).map(([name, route]) => [name, last.route(name, route)]));
 }
@@ -42,7 +44,7 @@ async function policyAnswer(query: URLSearchParams, { cluster }: ClusterConnecti
   const namespace = query.get('namespace') ?? '';
   if (namespace === '') throw new SeineError('INVALID_INPUT', 'namespace: a name is required');
   const { kubeconfig, context, env } = cluster;
-  return matrixOf(await readObjects({ ...(kubeconfig && { kubeconfig }), ...(context && { context }) }, env), namespace);
+  return matrixOf(await readObjects({ ...(kubeconfig && { kubeconfig }), ...(context && { context }) }, env, () => undefined), namespace);
 }
 
 const namedSchema = z.object({ metadata: z.object({ name: z.string(), namespace: z.string().nullish() }) });

@@ -12,7 +12,8 @@ import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import type { OutputForm } from '../output.ts';
-import { readManifests, readObjects } from '../reach/sources.ts';
+import { readBundleObjects } from '../reach/bundle-objects.ts';
+import { readManifests } from '../reach/sources.ts';
 import type { Terminal } from '../terminal.ts';
 import { dryRun } from './dry-run.ts';
 import { noEvidence, usedRules } from './used-rules.ts';
@@ -50,8 +51,8 @@ export async function runWhatIf(flags: WhatIfFlags, terminal: Terminal, env: Pro
     const documents = (flags.filename ?? []).flatMap(readManifests).flatMap(itemsOf);
     if (documents.length === 0 && removed.length === 0)
       throw new SeineError('INVALID_INPUT', 'nothing is proposed: use -f FILE or --delete KIND/NAMESPACE/NAME');
-    const isOffline = flags.objects !== undefined || flags.bundle !== undefined;
-    return await (isOffline ? offline(flags, documents, terminal, env) : online(flags, documents, terminal, env));
+    const known = await knownObjects(flags, documents);
+    return await (known ? offline(flags, documents, known, terminal) : online(flags, documents, terminal, env));
   } catch (thrown) {
     const error = SeineError.from(thrown, 'seinectl whatif');
     if (error.code === 'INVARIANT') throw error;
@@ -60,13 +61,21 @@ export async function runWhatIf(flags: WhatIfFlags, terminal: Terminal, env: Pro
   }
 }
 
-async function offline(
+/** Returns the objects of files or of a bundle; undefined if the cluster is to be asked. */
+async function knownObjects(
+  { objects, bundle, delete: removed = [] }: WhatIfFlags,
+  documents: readonly ManifestDocument[],
+): Promise<KnownCluster | undefined> {
+  if (objects) return fromFiles(objects);
+  return bundle === undefined ? undefined : await fromBundle(bundle, documents, removed);
+}
+
+function offline(
   flags: WhatIfFlags,
   documents: readonly ManifestDocument[],
+  { objects, missing }: KnownCluster,
   terminal: Terminal,
-  env: ProcessVariables,
-): Promise<number> {
-  const { objects, missing } = flags.objects ? fromFiles(flags.objects) : await fromBundle(flags.bundle, documents, env);
+): number {
   const result = whatIf(objects, { documents, removed: flags.delete ?? [] });
   return reportWhatIf(
     result,
@@ -81,15 +90,12 @@ function fromFiles(paths: readonly string[]): KnownCluster {
   return { objects: completedCluster({ ...objects, ...served }), missing: [] };
 }
 
-async function fromBundle(
-  bundle: string | undefined,
-  documents: readonly ManifestDocument[],
-  env: ProcessVariables,
-): Promise<KnownCluster> {
-  const { services: _, ...objects } = await readObjects({ ...(bundle === undefined ? {} : { bundle }) }, env);
-  const needsServices = documents.some(({ object }) => /^(?:Service|EndpointSlice|Pod)$/.test(kindOf(object)));
-  const missing = needsServices ? ['a bundle has no Services: clients of changed Services are not compared'] : [];
-  return { objects: { ...objects, services: [], slices: [] }, missing };
+async function fromBundle(bundle: string, documents: readonly ManifestDocument[], removed: readonly string[]): Promise<KnownCluster> {
+  const { objects, lacks } = await readBundleObjects(bundle);
+  const needsServices =
+    documents.some(({ object }) => /^(?:Service|EndpointSlice|Pod)$/.test(kindOf(object))) ||
+    removed.some((text) => /^(?:service|endpointslice)\//i.test(text));
+  return { objects, missing: needsServices ? lacks.map((lack) => `${lack}; clients of changed Services are not compared`) : [] };
 }
 
 function kindOf(object: unknown): string {

@@ -1,5 +1,6 @@
 import type { NodeTrace } from '../../api/trace.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { BridgeKey, BridgeValue } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
@@ -7,7 +8,7 @@ import type { ReadInputs } from '../../operations/compiler-inputs/inputs-documen
 import { readHeld } from '../../operations/compiler-inputs/installed-bridge.ts';
 import { kernelPaths } from '../../operations/trace/kernel-paths.ts';
 import { FlowLayer } from './flow-layer.ts';
-import { leaseOf, type TraceableNode, tracedOn } from './simulated-trace.ts';
+import { leaseOf, type TraceableNode, tracedOn, tunnelTypes } from './simulated-trace.ts';
 
 /** Parts of a support bundle by which packets of its node are traced. */
 interface BundleParts {
@@ -28,6 +29,10 @@ export class BundledNode {
   readonly name: string;
   /** Entries that the inputs compile to, as `seinectl compile` prints them. */
   readonly compiled: ReadonlyMap<BridgeKey, BridgeValue>;
+  /** Environment that its agent recorded. */
+  readonly environment: NodeEnvironment;
+  /** Number of entries of the bridge, without those of policies, that differ from the compiled ones: missing, unexpected or different. */
+  readonly differences: number;
   readonly #node: TraceableNode;
 
   /** @throws SeineError `INVALID_INPUT` for entries that cannot be parsed */
@@ -36,6 +41,8 @@ export class BundledNode {
     const { entries, learned, owners: compiledOwners } = compileInputs(inputs);
     this.compiled = entries;
     const { held, policyFlows } = readHeld(heldText, learned);
+    this.environment = inputs.environment;
+    this.differences = differencesOf(entries, held);
     const layer = (own: ReadonlyMap<BridgeKey, BridgeValue>): FlowLayer => {
       const flows = new FlowLayer();
       for (const [key, value] of [...own, ...policyFlows]) flows.add(key, value);
@@ -63,6 +70,13 @@ export class BundledNode {
   hasPod(name: string): boolean {
     return this.#node.names.leases.some(({ pod }) => `${pod?.namespace}/${pod?.name}` === name);
   }
+}
+
+function differencesOf(compiled: ReadonlyMap<BridgeKey, BridgeValue>, held: ReadonlyMap<BridgeKey, BridgeValue>): number {
+  let count = 0;
+  for (const [key, value] of compiled) if (held.get(key) !== value) count++;
+  for (const key of held.keys()) if (!compiled.has(key)) count++;
+  return count;
 }
 
 type Inputs = ReadInputs['inputs'];
@@ -138,6 +152,6 @@ export function hopNamesOf(inputs: Inputs, pods: BundleParts['pods'], desired: F
     peerAt: (address) => inputs.peers.find(({ transport }) => transport.some(({ text }) => text === address))?.name,
     podAt: (address) => byAddress.get(address),
     owner: (cookie) => desired.ownerOf(cookie),
-    tunnelType: { geneve: 'Geneve', vxlan: 'VXLAN', gre: 'GRE' }[tunnel.type],
+    tunnelType: tunnelTypes[tunnel.type],
   };
 }

@@ -1,6 +1,8 @@
+import type { NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { meaningFor } from '../../operations/path/path-meaning.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
+import type { BundledNode } from './bundled-node.ts';
 import type { SimulatedCluster } from './simulated-cluster.ts';
 import { traceInCluster } from './simulated-trace.ts';
 
@@ -10,10 +12,26 @@ interface ClusterTrace {
   readonly meanings: readonly (readonly (PathMeaning | undefined)[])[];
 }
 
-/** Traces a packet over all nodes of a simulated cluster that it passes. @throws SeineError `INVALID_INPUT` that names the field and the value */
-export async function traceOverCluster(cluster: SimulatedCluster, question: NodeQuestion): Promise<ClusterTrace> {
-  const first = await traceInCluster(cluster, cluster.firstNode(question.from, question.to), new URLSearchParams({ ...question }));
-  const traces = await followTrace(first, (node, asked) => askSimulated(cluster, node, asked));
+/** Nodes with flows of their own, by name. */
+type RecordedNodes = ReadonlyMap<string, Pick<BundledNode, 'trace'>>;
+
+/**
+ * Traces a packet over all nodes of a simulated cluster that it passes.
+ *
+ * @param recorded nodes that are not compiled, because their flows are known
+ * @throws SeineError `INVALID_INPUT` that names the field and the value
+ */
+export async function traceOverCluster(
+  cluster: SimulatedCluster,
+  question: NodeQuestion,
+  recorded: RecordedNodes = new Map(),
+): Promise<ClusterTrace> {
+  const name = cluster.firstNode(question.from, question.to, recorded.size > 0 ? [...recorded.keys()] : cluster.nodeNames);
+  const traceOn = async (node: string, asked: NodeQuestion): Promise<NodeTrace> => {
+    const query = new URLSearchParams({ ...asked });
+    return await (recorded.get(node)?.trace(query) ?? traceInCluster(cluster, node, query));
+  };
+  const traces = await followTrace(await traceOn(name, question), (node, asked) => answerOf(node, asked, { recorded, traceOn }));
   const meanings = traces.map((trace) =>
     trace.paths.map((path) => {
       const endpoints = path.endpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''));
@@ -24,9 +42,17 @@ export async function traceOverCluster(cluster: SimulatedCluster, question: Node
   return { traces, meanings };
 }
 
-async function askSimulated(cluster: SimulatedCluster, node: string, question: NodeQuestion): Promise<TraceAnswer> {
+interface AnsweringNodes {
+  readonly recorded: RecordedNodes;
+  readonly traceOn: (node: string, asked: NodeQuestion) => Promise<NodeTrace>;
+}
+
+async function answerOf(node: string, asked: NodeQuestion, { recorded, traceOn }: AnsweringNodes): Promise<TraceAnswer> {
+  // A compiled node expects the tunnel: that the kernels of two nodes can do without is not among the objects.
+  if (asked.from.startsWith('direct:') && !recorded.has(node))
+    return { failure: 'packets reach it without a tunnel, and there is no bundle of this node: add its bundle' };
   try {
-    return { answer: await traceInCluster(cluster, node, new URLSearchParams({ ...question })) };
+    return { answer: await traceOn(node, asked) };
   } catch (thrown) {
     const error = SeineError.from(thrown, 'simulate');
     if (error.code !== 'INVALID_INPUT') throw error;

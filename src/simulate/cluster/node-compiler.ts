@@ -34,16 +34,24 @@ export interface SimulatedParts {
   readonly pods: readonly PlacedPod[];
 }
 
+/** Settings of agents that are the same on all nodes, and that packets depend on. */
+export interface ClusterSettings extends Pick<NodeEnvironment, 'serviceCidrs' | 'policyMode' | 'denied'> {
+  readonly tunnel: Pick<NodeEnvironment['tunnel'], 'type' | 'port'>;
+}
+
+/** Settings of a cluster of which only the objects are known. */
+export const usualSettings: ClusterSettings = { tunnel: { type: 'geneve', port: 6_081 }, serviceCidrs: [] };
+
 /** Derives the environment of a node and the interfaces of its pods. OpenFlow ports are assigned in the order of names, MACs by address. */
-export function partsOf(node: NodeObject, pods: readonly PodObject[]): SimulatedParts {
+export function partsOf(node: NodeObject, pods: readonly PodObject[], { tunnel, ...settings }: ClusterSettings): SimulatedParts {
   const podCidrs = onePerFamily((node.spec.podCIDRs ?? []).map(parseCidr));
   const addresses = podCidrs.map((cidr) => cidrAddress(cidr, 1n));
   const environment: NodeEnvironment = {
     gateway: { name: 'antrea-gw0', ofPort: ofPorts.gateway, mac: macOf(addresses[0]), mtu: POD_MTU, addresses },
-    tunnel: { ofPort: ofPorts.tunnel, type: 'geneve', port: 6_081 },
+    tunnel: { ofPort: ofPorts.tunnel, type: tunnel.type, port: tunnel.port },
     podCidrs,
     transport: transportOf(node),
-    serviceCidrs: [],
+    ...settings,
   };
   const placed = pods
     .toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))

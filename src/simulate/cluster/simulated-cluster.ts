@@ -13,7 +13,7 @@ import { completedCluster } from '../objects/completed-cluster.ts';
 import { ObjectsIndex } from '../objects/objects-index.ts';
 import { placedPods } from '../objects/placed-pods.ts';
 import { FlowLayers } from './flow-layer.ts';
-import { compileLayer, partsOf, peerOf, type SimulatedParts } from './node-compiler.ts';
+import { type ClusterSettings, compileLayer, partsOf, peerOf, type SimulatedParts, usualSettings } from './node-compiler.ts';
 import { ServiceLayers } from './service-layers.ts';
 
 /** Node of the engine whose pods are local. No Node has this name, because it is not a DNS name. */
@@ -32,8 +32,9 @@ export interface SimulatedNode extends SimulatedParts {
  * One policy engine has all objects; the pods of the node that is compiled are its local pods meanwhile.
  */
 export class SimulatedCluster {
-  /** The objects, completed as the API server and controllers would. */
+  /** The objects; those of manifests completed as the API server and controllers would. */
   readonly objects: SimulatedObjects;
+  readonly #settings: ClusterSettings;
   readonly #index: ObjectsIndex;
   readonly #engine = new PolicyEngine(SIMULATED_NODE, Number.MAX_SAFE_INTEGER);
   readonly #services: ServiceLayers;
@@ -47,9 +48,13 @@ export class SimulatedCluster {
   /** Node whose pods are the engine's local ones. */
   #local: string | undefined;
 
-  /** @throws SeineError `INVALID_INPUT` for an object that cannot be read */
-  constructor(objects: SimulatedObjects) {
-    this.objects = completedCluster(withOwnedAddresses(placedPods(objects)));
+  /**
+   * @param known settings of a cluster whose objects these are; absent: the objects are of manifests
+   * @throws SeineError `INVALID_INPUT` for an object that cannot be read
+   */
+  constructor(objects: SimulatedObjects, known?: ClusterSettings) {
+    this.objects = known ? withOwnedAddresses(objects) : completedCluster(withOwnedAddresses(placedPods(objects)));
+    this.#settings = known ?? usualSettings;
     const { nodes, pods } = this.objects;
     this.#nodes = new Map(nodes.map((node) => [node.metadata.name, node]));
     this.#peers = nodes.map(peerOf);
@@ -82,9 +87,8 @@ export class SimulatedCluster {
     return this.#peers.find(({ transport }) => transport.some(({ text }) => text === address))?.name;
   }
 
-  /** Returns the node that a packet enters first: that of the sender, else of the receiver, else the first one. */
-  firstNode(from: string, to: string): string {
-    const [first] = this.nodeNames;
+  /** Returns the node that a packet enters first: that of the sender, else of the receiver, else another one. */
+  firstNode(from: string, to: string, [first] = this.nodeNames): string {
     const node = this.#nodeOf(from) ?? this.#nodeOf(to) ?? first;
     if (node === undefined) throw new SeineError('INVALID_INPUT', 'the objects have no Node');
     return node;
@@ -114,7 +118,7 @@ export class SimulatedCluster {
     const object = this.#nodes.get(name);
     if (!object) throw new SeineError('INVALID_INPUT', `there is no node ${JSON.stringify(name)}`);
     this.#makeLocal(name);
-    const parts = partsOf(object, this.#podsOfNode.get(name) ?? []);
+    const parts = partsOf(object, this.#podsOfNode.get(name) ?? [], this.#settings);
     const peers = this.#peers.filter((peer) => peer.name !== name);
     const own = compileLayer(parts, peers, this.#engine);
     const zone = object.metadata.labels?.['topology.kubernetes.io/zone'];

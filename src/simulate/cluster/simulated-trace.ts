@@ -120,6 +120,9 @@ function peerObject(object: NodeObject): Peer {
   };
 }
 
+/** Names of tunnels in messages. */
+export const tunnelTypes = { geneve: 'Geneve', vxlan: 'VXLAN', gre: 'GRE' } as const;
+
 function hopNames(cluster: SimulatedCluster, node: SimulatedNode): HopNames {
   const { gateway, tunnel } = node.environment;
   const byPort = new Map<number, string>([
@@ -135,6 +138,6 @@ function hopNames(cluster: SimulatedCluster, node: SimulatedNode): HopNames {
       return pod && keyOf(pod);
     },
     owner: (cookie) => node.flows.ownerOf(cookie),
-    tunnelType: 'Geneve',
+    tunnelType: tunnelTypes[tunnel.type],
   };
 }

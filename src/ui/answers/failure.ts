@@ -1,7 +1,7 @@
 /** Reason why a question has no answer. */
 export interface UiFailure {
-  /** `forbidden`: the user lacks a right. `invalid`: the question. `unavailable`: API server or agents do not answer. */
-  readonly kind: 'forbidden' | 'invalid' | 'unavailable';
+  /** `forbidden`: the user lacks a right. `invalid`: the question. `unavailable`: API server or agents do not answer. `absent`: a support bundle does not have it. */
+  readonly kind: 'forbidden' | 'invalid' | 'unavailable' | 'absent';
   readonly message: string;
 }
 

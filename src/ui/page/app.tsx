@@ -4,6 +4,7 @@ import { NowView } from './now-view.tsx';
 import { ViewLink } from './parts.tsx';
 import { PolicyView } from './policy-view.tsx';
 import { SimulatorView } from './simulator/simulator-view.tsx';
+import { SourceNotice } from './source-notice.tsx';
 import { TimelineView } from './timeline-view.tsx';
 import { TraceView } from './trace-view.tsx';
 import { TrafficView } from './traffic-view.tsx';
@@ -57,6 +58,7 @@ export function App() {
         </nav>
       </header>
       <main id="main" tabindex={-1}>
+        <SourceNotice />
         <View />
       </main>
     </>

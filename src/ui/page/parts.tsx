@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { NodesGroup } from '../answers/cluster-now.ts';
 import type { Asked } from './questions.ts';
 import { addressOf, type Parameters, show } from './location.ts';
+import { commandFor, shownSource } from './source.ts';
 import { commandText, count, duration } from './texts.ts';
 
 export type BadgeTone = 'good' | 'bad' | 'warn' | 'quiet';
@@ -39,21 +40,28 @@ export function ViewLink({ to, children }: { readonly to: Parameters; readonly c
 }
 
 /** Command of a view, to be copied, and its answer, to be saved. */
-export function CommandLine({ words, answer, name }: { readonly words: readonly string[]; readonly answer: unknown; readonly name: string }) {
-  const text = commandText(words);
+export function CommandLine({ words: asked, answer, name }: { readonly words: readonly string[]; readonly answer: unknown; readonly name: string }) {
+  const words = commandFor(shownSource.value, asked);
+  const text = words && commandText(words);
   const [copied, setCopied] = useState('');
   const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
+    navigator.clipboard.writeText(text ?? '').then(
       () => setCopied('Copied'),
       () => setCopied('The browser does not allow copying'),
     );
   };
   return (
     <div class="command">
-      <code>{text}</code>
-      <button type="button" onClick={copy}>
-        Copy
-      </button>
+      {text === undefined ? (
+        <span>No command prints this of a bundle.</span>
+      ) : (
+        <>
+          <code>{text}</code>
+          <button type="button" onClick={copy}>
+            Copy
+          </button>
+        </>
+      )}
       <button type="button" disabled={answer === undefined} onClick={() => save(answer, name)}>
         Save JSON
       </button>
@@ -71,6 +79,13 @@ function save(answer: unknown, name: string): void {
   URL.revokeObjectURL(url);
 }
 
+const failureTitles = {
+  forbidden: 'You may not see this',
+  invalid: 'This cannot be answered',
+  unavailable: 'No answer',
+  absent: 'The bundle has no data for this view',
+} as const;
+
 /** State of a question that has no new answer: loading, refused, invalid, or old. */
 export function AskedState<T>({ asked, what }: { readonly asked: Asked<T>; readonly what: string }) {
   const { answer, atMs, stale, failure, isLoading } = asked;
@@ -84,8 +99,8 @@ export function AskedState<T>({ asked, what }: { readonly asked: Asked<T>; reado
     );
   if (failure)
     return (
-      <div class={`notice ${failure.kind === 'invalid' ? 'warn' : 'bad'}`} role="alert">
-        <h2>{failure.kind === 'invalid' ? 'This cannot be answered' : 'No answer'}</h2>
+      <div class={`notice ${failure.kind === 'unavailable' ? 'bad' : 'warn'}`} role="alert">
+        <h2>{failureTitles[failure.kind]}</h2>
         <p>{failure.message}</p>
         {answer === undefined ? null : <p>The last answer is below{atMs === undefined ? '' : `, ${duration((Date.now() - atMs) / 1_000)} old`}.</p>}
         <button type="button" onClick={asked.ask}>

@@ -5,7 +5,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { UiFailure } from '../answers/failure.ts';
 import type { PageFile } from './page-files.ts';
 
-/** Computes the answer of one path. @throws SeineError: `INVALID_INPUT` (400), `REFUSED` (403), others (503) */
+/** Computes the answer of one path. @throws SeineError: `INVALID_INPUT` (400), `REFUSED` (403), with `context.absent` (404), others (503) */
 export type UiRoute = (query: URLSearchParams, signal: AbortSignal) => Promise<unknown>;
 
 export interface UiServerOptions {
@@ -209,6 +209,7 @@ async function serveRoute(request: IncomingMessage, response: ServerResponse, ur
 function failureOf(thrown: unknown): { readonly status: number; readonly failure: UiFailure } {
   const error = SeineError.from(thrown, 'answer');
   const message = error.rawMessage;
+  if (error.context['absent'] === true) return { status: 404, failure: { kind: 'absent', message } };
   if (error.code === 'INVALID_INPUT') return { status: 400, failure: { kind: 'invalid', message } };
   if (error.code === 'REFUSED') return { status: 403, failure: { kind: 'forbidden', message } };
   return { status: 503, failure: { kind: 'unavailable', message } };

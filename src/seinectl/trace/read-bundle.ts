@@ -1,0 +1,53 @@
+import * as z from 'zod';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { readInputs } from '../../operations/compiler-inputs/inputs-document.ts';
+import { inputsName, ownersName, policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
+import { readArchive } from '../../operations/support-bundle/archive.ts';
+import { heldName } from '../../operations/support-bundle/openflow-files.ts';
+import { BundledNode } from '../../simulate/cluster/bundled-node.ts';
+import { type BundleObjects, objectFiles, objectsOf } from '../reach/bundle-objects.ts';
+
+const ownersSchema = z.object({ items: z.array(z.object({ owner: z.string() })) });
+
+/** Objects and node of one bundle. */
+export interface ReadBundle {
+  readonly path: string;
+  readonly node: BundledNode;
+  /** False if the desired state changed while the inputs were recorded. */
+  readonly isSteady: boolean;
+  /** Absent if the agent could not read them. */
+  readonly known?: BundleObjects;
+}
+
+const bundleFiles: readonly string[] = [inputsName, heldName, ownersName, ...objectFiles];
+
+/** Reads the node of a bundle, and the objects of its cluster. @throws SeineError `INVALID_INPUT` that names the file */
+export async function readBundle(path: string): Promise<ReadBundle> {
+  const files = await readArchive(path, (name) => bundleFiles.includes(name));
+  const text = (name: string): string | undefined => {
+    const bytes = files.get(name);
+    return bytes && Buffer.from(bytes).toString('utf8');
+  };
+  const [inputs, held] = [text(inputsName), text(heldName)];
+  if (inputs === undefined || held === undefined)
+    throw new SeineError('INVALID_INPUT', `${path} has no ${inputs === undefined ? inputsName : heldName}`);
+  const known = text(policyEvidenceName) === undefined ? undefined : objectsOf(path, text);
+  const pods = new Map(
+    (known?.objects.pods ?? []).map(({ metadata, status }) => [
+      `${metadata.namespace}/${metadata.name}`,
+      (status.podIPs ?? []).map(({ ip }) => ip),
+    ]),
+  );
+  const read = readInputs(inputs);
+  const node = new BundledNode({ read, heldText: held, owners: ownersIn(text(ownersName)), pods });
+  return { path, node, isSteady: read.steady, ...(known && { known }) };
+}
+
+function ownersIn(text: string | undefined): readonly string[] {
+  if (text === undefined) return [];
+  try {
+    return ownersSchema.parse(JSON.parse(text)).items.map(({ owner }) => owner);
+  } catch {
+    return []; // names of owners are not needed for the verdict
+  }
+}
