@@ -14,7 +14,6 @@ import { type ProbePort, probedNode, seenProbe } from '../trace/probe-node.ts';
 import { type TracePort, tracedNode } from '../trace/trace-node.ts';
 import { type ApiAnswer, type ApiRoutes, json, linesAnswer, text } from './answer.ts';
 import { type CheckRoutePort, check } from './check-route.ts';
-import { type ClusterObjectsPort, clusterObjects } from './cluster-objects.ts';
 import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
 import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
 import { type PodExplanationPort, podExplanation } from './explain-pod-route.ts';
@@ -46,6 +45,7 @@ import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation, tra
 import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
 import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
+import { type ClusterObjectsPort, clusterObjectLines } from './views/cluster-objects.ts';
 
 /** Ports of all handlers: only the agent's wiring combines them. */
 export type AgentPorts = StatusPort &
@@ -152,7 +152,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),
     '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
-    '/v1/objects': (_, signal) => clusterObjects(agent, signal),
+    '/v1/objects': (_, signal) => linesAnswer(clusterObjectLines(agent, signal), agent.turns),
     '/v1/policy/suspensions': () => suspensions(agent),
     '/v1/policy/log': () => deniedLog(agent),
     '/v1/diff': (_, signal) => differences(agent, signal),

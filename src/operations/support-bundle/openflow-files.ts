@@ -13,6 +13,8 @@ import type { BundlePart } from './collect.ts';
 import { plainJson, plainLine } from './plain-json.ts';
 
 export const heldName = 'openflow/held.ndjson';
+/** Ports of the bridge, with numbers and names. */
+export const bridgePortsName = 'openflow/ports.ndjson';
 const names = { table: tableName };
 
 /** Entries and counters of the bridge, read from the bridge itself. */
@@ -41,9 +43,7 @@ export function openFlowParts(endpoint: string): readonly BundlePart[] {
         ),
       ),
     ),
-    part('openflow/ports.ndjson', async (bridge, signal) =>
-      lines((await bridge.gather(writePortDescRequest, decodePorts, signal)).map(plainLine)),
-    ),
+    part(bridgePortsName, async (bridge, signal) => lines((await bridge.gather(writePortDescRequest, decodePorts, signal)).map(plainLine))),
     part('openflow/port-stats.ndjson', async (bridge, signal) =>
       lines((await bridge.gather(writePortStatsRequest, decodePortStats, signal)).map(plainLine)),
     ),

@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { readInputs } from '../../operations/compiler-inputs/inputs-document.ts';
+import { quotedName } from '../../operations/diagnose/entries/node-reader.ts';
 import { inputsName, ownersName, policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
-import { heldName } from '../../operations/support-bundle/openflow-files.ts';
+import { bridgePortsName, heldName } from '../../operations/support-bundle/openflow-files.ts';
 import { BundledNode } from '../../simulate/cluster/bundled-node.ts';
 import { type BundleObjects, objectFiles, objectsOf } from '../reach/bundle-objects.ts';
 
@@ -19,7 +20,7 @@ export interface ReadBundle {
   readonly known?: BundleObjects;
 }
 
-const bundleFiles: readonly string[] = [inputsName, heldName, ownersName, ...objectFiles];
+const bundleFiles: readonly string[] = [inputsName, heldName, bridgePortsName, ownersName, ...objectFiles];
 
 /** Reads the node of a bundle, and the objects of its cluster. @throws SeineError `INVALID_INPUT` that names the file */
 export async function readBundle(path: string): Promise<ReadBundle> {
@@ -39,7 +40,7 @@ export async function readBundle(path: string): Promise<ReadBundle> {
     ]),
   );
   const read = readInputs(inputs);
-  const node = new BundledNode({ read, heldText: held, owners: ownersIn(text(ownersName)), pods });
+  const node = new BundledNode({ read, heldText: held, owners: ownersIn(text(ownersName)), pods, ports: portsIn(text(bridgePortsName)) });
   return { path, node, isSteady: read.steady, ...(known && { known }) };
 }
 
@@ -50,4 +51,20 @@ function ownersIn(text: string | undefined): readonly string[] {
   } catch {
     return []; // names of owners are not needed for the verdict
   }
+}
+
+const portSchema = z.object({ number: z.number(), name: z.string() });
+
+/** Names of ports as `ovs-ofctl --names` prints them. They are not needed for the verdict: a line that cannot be read is left out. */
+function portsIn(text = ''): ReadonlyMap<number, string> {
+  return new Map(
+    text.split('\n').flatMap((line) => {
+      try {
+        const { number, name } = portSchema.parse(JSON.parse(line));
+        return [[number, quotedName(name)] as const];
+      } catch {
+        return [];
+      }
+    }),
+  );
 }

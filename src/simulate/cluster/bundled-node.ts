@@ -19,6 +19,8 @@ interface BundleParts {
   readonly owners: readonly string[];
   /** Pods of the cluster, `namespace/name`, with their addresses. */
   readonly pods: ReadonlyMap<string, readonly string[]>;
+  /** Names of the bridge's ports by number, as flows are to have them. */
+  readonly ports?: ReadonlyMap<number, string>;
 }
 
 /**
@@ -36,7 +38,7 @@ export class BundledNode {
   readonly #node: TraceableNode;
 
   /** @throws SeineError `INVALID_INPUT` for entries that cannot be parsed */
-  constructor({ read: { node, inputs }, heldText, owners, pods }: BundleParts) {
+  constructor({ read: { node, inputs }, heldText, owners, pods, ports }: BundleParts) {
     this.name = node;
     const { entries, learned, owners: compiledOwners } = compileInputs(inputs);
     this.compiled = entries;
@@ -58,6 +60,7 @@ export class BundledNode {
       bridge,
       desired,
       onward: kernelPaths({ intents: () => inputs.peers, modesOf: (name) => blockedModes(inputs, name) }),
+      ...(ports && { portName: (port: number) => ports.get(port) }),
     };
   }
 

@@ -28,6 +28,8 @@ export interface TraceableNode {
   readonly desired: FlowSource;
   /** How the kernel sends packets to pods of other nodes without the tunnel. */
   readonly onward: TraceNode['onward'];
+  /** Returns the name of an OpenFlow port; absent: flows are printed with numbers. */
+  readonly portName?: (port: number) => string | undefined;
 }
 
 /**
@@ -57,7 +59,10 @@ export async function tracedOn(node: TraceableNode, query: URLSearchParams): Pro
     tunnel: environment.tunnel.ofPort,
     onward: node.onward,
     flowText: (flow: InstalledFlow) =>
-      printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, { table: tableName }),
+      printFlow(
+        { ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 },
+        { table: tableName, ...(node.portName && { port: node.portName }) },
+      ),
   };
   const traces: FamilyTrace[] = [];
   for (const family of question.families)

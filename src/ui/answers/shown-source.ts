@@ -9,7 +9,7 @@ export type ShownSource =
     };
 
 /** Support bundle of one node. */
-export interface ShownBundle {
+interface ShownBundle {
   /** Name of the file, as it was given. */
   readonly file: string;
   readonly node: string;
@@ -17,6 +17,6 @@ export interface ShownBundle {
   readonly seine: string;
   /** Time at which it was complete (RFC 3339). */
   readonly collected: string;
-  /** Whether its bridge had the flows that its inputs compile to; a sentence without a full stop. */
+  /** Sentence, without a full stop, that states whether its bridge had the flows of its inputs. */
   readonly flows: string;
 }

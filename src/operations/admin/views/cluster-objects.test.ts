@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LoopTurns } from '../../base/async/loop-turns.ts';
-import { KubeHttp } from '../../kubernetes/client/http-client.ts';
-import { json, ScriptedApiServer, status } from '../../kubernetes/testing/scripted-api-server.ts';
-import { clusterObjects } from './cluster-objects.ts';
+import { LoopTurns } from '../../../base/async/loop-turns.ts';
+import { KubeHttp } from '../../../kubernetes/client/http-client.ts';
+import { json, ScriptedApiServer, status } from '../../../kubernetes/testing/scripted-api-server.ts';
+import { clusterObjectLines } from './cluster-objects.ts';
 
 let server: ScriptedApiServer;
 let http: KubeHttp;
@@ -16,13 +16,9 @@ afterEach(async () => {
 });
 
 async function lines(): Promise<readonly unknown[]> {
-  const { body } = clusterObjects({ http, turns: new LoopTurns(4) }, AbortSignal.timeout(5_000));
-  let text = '';
-  for await (const chunk of body) text += chunk;
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line));
+  const found: unknown[] = [];
+  for await (const line of clusterObjectLines({ http, turns: new LoopTurns(4) }, AbortSignal.timeout(5_000))) found.push(JSON.parse(line));
+  return found;
 }
 
 const settings = json({

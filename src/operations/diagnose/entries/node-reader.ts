@@ -144,7 +144,7 @@ export class NodeReader {
   async #context(): Promise<BridgeViewContext> {
     const ports = new Map<number, string>();
     for (const { name, ofport } of this.#sources.database.tables.Interface.rows())
-      if (ofport !== undefined && ofport >= 0) ports.set(ofport, quoted(name));
+      if (ofport !== undefined && ofport >= 0) ports.set(ofport, quotedName(name));
     const byCookie = await this.ownersByCookie();
     const words = {
       names: { table: tableName, port: (port: number) => ports.get(port) },
@@ -154,8 +154,8 @@ export class NodeReader {
   }
 }
 
-/** The tools quote names that are not plain words. */
-function quoted(name: string): string {
+/** Returns the name of a port as `ovs-ofctl --names` prints it: in quotes unless it is a plain word. */
+export function quotedName(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : JSON.stringify(name);
 }
 
