@@ -152,6 +152,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     clearInterval(reclaiming);
     await server.close();
     await pods.ipam.close();
+    await flowLog.ended();
   }
 }
 

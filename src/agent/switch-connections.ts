@@ -27,8 +27,11 @@ export interface SwitchConnections {
   readonly lock: BridgeLock;
   readonly openflow: OpenFlowConnection;
   readonly packets: PacketInbox;
-  /** Connects for copies of packets with a reason until `until` is aborted. */
-  readonly openCopies: (reason: PipelinePacketInReason, take: (packet: PacketIn) => void, until: AbortSignal) => void;
+  /** Connects for copies of packets, with a receiver for each reason, until `until` is aborted. */
+  readonly openCopies: (
+    takers: readonly (readonly [reason: PipelinePacketInReason, take: (packet: PacketIn) => void])[],
+    until: AbortSignal,
+  ) => void;
   /**
    * Keeps them up until `signal` is aborted. @throws SeineError `INVARIANT` if one was lost because of a bug: a new one would be lost, too.
    */
@@ -92,9 +95,9 @@ export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSigna
 }
 
 function copiesFrom(endpoint: string, signal: AbortSignal): SwitchConnections['openCopies'] {
-  return (reason, take, until) => {
+  return (takers, until) => {
     const copies = new PacketInbox(endpoint, AbortSignal.any([signal, until]), 'copies');
-    copies.on(reason, take);
+    for (const [reason, take] of takers) copies.on(reason, take);
     void copies.run(); // never rejects
   };
 }

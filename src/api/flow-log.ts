@@ -1,7 +1,10 @@
 /** Types of `/v1/flow-log`: connections that the node has seen, and what it did not record. */
 
-export const flowEvents = ['opened', 'closed', 'denied', 'refused', 'gap'] as const;
-/** `gap`: a time in which nothing was recorded, because the agent did not run or the log was off. */
+export const flowEvents = ['opened', 'closed', 'denied', 'refused', 'gap', 'seen'] as const;
+/**
+ * `gap`: a time in which nothing was recorded, because the agent did not run or the log was off. `seen`: a connection in use that was open
+ * before the log was turned on.
+ */
 export type FlowEvent = (typeof flowEvents)[number];
 
 export const flowVerdicts = ['allowed', 'denied', 'would-deny', 'refused'] as const;
@@ -66,17 +69,19 @@ export interface FlowView {
   readonly repeated?: number;
   readonly packets?: { readonly out: string; readonly in: string };
   readonly bytes?: { readonly out: string; readonly in: string };
+  /** Present if the bytes are an estimate of the payload, by sequence numbers of TCP. */
+  readonly estimated?: true;
   /** Present in a closed connection if its opening was seen, or conntrack has it. */
   readonly startedAt?: string;
   readonly endedAt?: string;
 }
 
-export const lossCauses = ['meter', 'rate', 'queue', 'denied', 'names', 'kernel', 'disk'] as const;
+export const lossCauses = ['meter', 'rate', 'queue', 'ends', 'denied', 'names', 'kernel', 'disk'] as const;
 /**
  * Causes why a connection has no record. `meter`: beyond the rate of its pod, limited by OVS. `rate`: beyond the rate of the node. `queue`:
- * OVS counted it, and its copy did not arrive. `denied`: packets beyond the meters of denied packets. `names`: recorded without
- * a name, because there are too many names. `kernel`: moments in which events of connection tracking were not read.
- * `disk`: recorded in memory only.
+ * OVS counted it, and its copy did not arrive. `ends`: ends of TCP connections on the userspace data path, for any of these reasons.
+ * `denied`: packets beyond the meters of denied packets. `names`: recorded without a name, because there are too many names. `kernel`:
+ * moments in which events of connection tracking were not read. `disk`: recorded in memory only.
  */
 export type LossCause = (typeof lossCauses)[number];
 

@@ -40,6 +40,8 @@ export const elements = {
   flowStartMilliseconds: { id: 152, type: 'dateTimeMilliseconds' },
   flowEndMilliseconds: { id: 153, type: 'dateTimeMilliseconds' },
   notSentFlowTotalCount: { id: 166, type: 'unsigned64' },
+  initiatorOctets: { id: 231, type: 'unsigned64' },
+  responderOctets: { id: 232, type: 'unsigned64' },
   firewallEvent: { id: 233, type: 'unsigned8' },
   biflowDirection: { id: 239, type: 'unsigned8' },
   observationTimeMilliseconds: { id: 323, type: 'dateTimeMilliseconds' },

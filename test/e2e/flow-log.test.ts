@@ -1,11 +1,11 @@
 import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { ask } from '../../lab/probe/probe.ts';
-import { bindUdpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
+import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
 import { features } from '../../src/dataplane/pipeline/cookie.ts';
 import { openedMeters } from '../../src/dataplane/pipeline/well-known.ts';
@@ -84,6 +84,9 @@ const keyOf = ({ from, to, protocol, service: through, isDenied }: MixedConnecti
   `${isDenied ? 'denied' : 'opened'} ${from} ${to} ${protocol} ${through ?? '-'}`;
 
 const isAnswered = (key: string): boolean => !/ client-\d (TCP|UDP) /.test(key);
+
+const tupleOf = ({ source, destination, startedAt }: FlowView): string =>
+  `${source.address} ${source.port} ${destination.address} ${destination.port} ${startedAt}`;
 
 /** Packets that OVS has counted in the flows that copy opened and denied ones to the agent. */
 async function countedBy(number: number): Promise<Readonly<Record<'opened' | 'denied', number>>> {
@@ -188,6 +191,46 @@ it('prints lines, follows new connections, and applies filters', async () => {
   ending.abort();
 });
 
+it('records the end of TCP connections once at each node, with the time since their opening', async () => {
+  const tcp = (flows: readonly FlowView[], event: string) =>
+    flows.filter((flow) => flow.event === event && flow.protocol === 'TCP' && flow.destination.name?.startsWith('web-') === true);
+  await eventually(async () => {
+    let opened = 0;
+    for (const { flows, state } of await Promise.all(nodes().map((node) => read(node)))) {
+      const ended = tcp(flows, 'closed').filter(({ startedAt }) => startedAt !== undefined);
+      expect(tcp(flows, 'opened').length - ended.length).toBeLessThanOrEqual(state.losses.ends);
+      expect(new Set(ended.map(tupleOf)).size).toBe(ended.length);
+      expect(ended.filter(({ startedAt = '', endedAt = '' }) => endedAt < startedAt)).toEqual([]);
+      opened += ended.length;
+    }
+    expect(opened).toBeGreaterThan(0);
+  });
+});
+
+it('shows a connection that was open before the log was on, until it ends, with an estimate of its bytes', async () => {
+  await turn('off');
+  const { node } = lab.lab.pod('client-1');
+  const web = lab.ip('web-1', 'ipv4');
+  const client = await connectTcpIn(lab.place('client-1'), web, 80, signal());
+  const about = async (query: string) => (await read(node, `${query}&from-port=${client.localPort}&to-ip=${web}`)).flows;
+  try {
+    await turn('on');
+    await eventually(async () => {
+      client.write('x'.repeat(100));
+      expect((await about('now=true')).map(({ event }) => event)).toEqual(['seen']);
+    });
+    client.write('x'.repeat(5_000));
+    client.end();
+    await eventually(async () => expect((await about('event=closed')).length).toBe(1));
+    const [closed] = await about('event=closed');
+    expect(closed).toMatchObject({ estimated: true, source: { name: 'client-1' }, destination: { name: 'web-1' } });
+    expect(Number(closed?.bytes?.out)).toBeGreaterThanOrEqual(5_000);
+    expect(await about('now=true')).toEqual([]);
+  } finally {
+    client.destroy();
+  }
+});
+
 it('neither records a probe of a trace, which no pod has sent, nor counts it as lost', async () => {
   const asked = { from: 'demo/client-1', to: 'service:demo/web', port: '80', family: 'ipv4' };
   const lossesOf = async () => (await Promise.all(nodes().map((node) => read(node, 'since=600')))).map(({ state }) => state.losses);
@@ -261,6 +304,15 @@ it('exports connections as OTLP logs and by IPFIX, from the bundled agent', asyn
     const { body } = await agentOf(node).get('/metrics');
     for (const exporter of ['otlp', 'ipfix'])
       expect(body).toMatch(new RegExp(`flow_export_total\\{exporter="${exporter}",outcome="sent"\\} [1-9]`));
+    // What waits is sent before the agent ends.
+    await ask({ from: lab.place('client-2'), protocol: 'tcp', address: lab.ip('web-1', 'ipv4'), port: 80, timeoutMs: 5_000 });
+    const openings = async () =>
+      (await read(node)).flows.filter(({ event, destination }) => event === 'opened' && destination.name?.startsWith('web-') === true);
+    const last = await vi.waitUntil(async () => (await openings()).at(-1)?.source.port, 10_000 * slowness);
+    await lab.lab.agent(number, 'stop');
+    expect(otlp.logs.map(({ attributes }) => attributes['source.port'])).toContain(String(last));
+    await lab.lab.agent(number, 'start');
+    await lab.lab.untilReady(number);
   } finally {
     ipfix.close();
     await otlp.close();

@@ -94,7 +94,7 @@ const summary = (source: string, destination: string, connections: number, more:
   ...{ source, destination, protocol: 'TCP', port: 5_432, verdict: 'allowed', connections, reporter: 'both' },
   ...more,
 });
-const noLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0 };
+const noLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0 };
 
 /** Sums of one agent, with each verdict, a loss, and hostile names. */
 const traffic = JSON.stringify({

@@ -62,8 +62,12 @@ export const flowLogSchema = z.strictObject({
   records: z.int().min(1_024).max(1_048_576).default(65_536),
   /** True if denied connections of all pods are recorded. */
   denied: z.boolean().default(true),
+  /** True if ends of connections are recorded: on the kernel's data path of all with bytes, on the userspace data path of TCP with an estimate of them. */
+  closes: z.boolean().default(true),
   /** Maximum size of denied, refused and closed connections below `stateDir`/flows; 0: they are in memory only. */
   keep: size.default(16 * 2 ** 20),
+  /** True if a metric counts connections by namespace, of at most 100 series. */
+  namespaceMetrics: z.boolean().default(false),
   otlp: otlpSchema.prefault({}),
   ipfix: ipfixSchema.prefault({}),
 });

@@ -59,6 +59,8 @@ export interface Match {
    * Packets with only this flag out of FIN, SYN, RST, PSH, ACK and URG: the packet that opens a connection, or a reset of an unknown one.
    */
   readonly tcpFlags?: 'syn' | 'rst';
+  /** Packets with this flag, whatever the others. Not together with `tcpFlags`. */
+  readonly tcpFlag?: 'fin' | 'syn' | 'rst';
   /** Source ports with these bits, by which a Service is divided over several groups. */
   readonly portSrc?: Bits;
   /** Fragments. Only the first has ports. */

@@ -45,6 +45,7 @@ function formatMatch(match: Match): string {
     match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
     match.portDst === undefined ? undefined : `tp_dst=${typeof match.portDst === 'number' ? match.portDst : bitsUnderMask(match.portDst)}`,
     match.tcpFlags && `tcp_flags=${match.tcpFlags === 'syn' ? '-fin+syn-rst' : '-fin-syn+rst'}-psh-ack-urg`,
+    match.tcpFlag && `tcp_flags=+${match.tcpFlag}`,
     (match.ctPortSrc ?? match.ctPortDst) !== undefined && match.protocol ? `ct_nw_proto=${ipProtocolNumber[match.protocol]}` : undefined,
     match.ctPortSrc && `ct_tp_src=${bitsUnderMask(match.ctPortSrc)}`,
     match.ctPortDst === undefined ? undefined : `ct_tp_dst=${match.ctPortDst}`,

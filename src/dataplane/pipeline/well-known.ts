@@ -57,6 +57,9 @@ export const packetInReason = {
   refused: 10,
   probe: 11,
   opened: 12,
+  ended: 13,
+  answered: 14,
+  seen: 15,
 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
@@ -68,6 +71,12 @@ export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.fir
 
 /** Meters of admitted connections that are copied to the agent, by the port of their first packet: `offset` plus the port. */
 export const openedMeters = { offset: 0x2_0000, first: 0x2_0000 } as const;
+
+/** Meters of packets that end TCP connections and are copied to the agent: `offset` plus the port by which they enter. */
+export const endedMeters = { offset: 0x3_0000, first: 0x3_0000 } as const;
+
+/** Meters of packets of established connections that are copied to the agent: `offset` plus the port by which they enter. */
+export const seenMeters = { offset: 0x4_0000, first: 0x4_0000 } as const;
 
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
 export const nodeMeters = { unservedPorts: 32_700, refusals: 32_701, probes: 32_702 } as const;

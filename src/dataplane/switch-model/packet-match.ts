@@ -42,6 +42,7 @@ const tests: Tests = {
     typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),
   portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
   tcpFlags: (wanted, { packet }) => packet.tcpFlags === wanted,
+  tcpFlag: (wanted, { packet }) => packet.tcpFlags?.startsWith(wanted) === true,
   // The model supports whole packets only.
   fragment: () => false,
   ctPortDst: (wanted, { original }) => original?.dstPort === wanted,

@@ -3,6 +3,7 @@ import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { FlowLog } from './flow-log.ts';
+import { openNow } from './open-now.ts';
 import { flowView } from './flow-view.ts';
 import type { OpenedFlowLog } from './open-flow-log.ts';
 import { flowFilter } from './records/flow-filter.ts';
@@ -21,9 +22,16 @@ const CHUNK_LENGTH = 64 * 1024;
 const NOT_NUMBERED = -1;
 
 export interface FlowLogPort {
-  readonly config: { readonly nodeName: string; readonly ovsDatapathType: 'system' | 'netdev' };
+  readonly config: {
+    readonly nodeName: string;
+    readonly ovsDatapathType: 'system' | 'netdev';
+    readonly flowLog: { readonly closes: boolean };
+  };
   /** @throws SeineError `UNAVAILABLE` until the node is known */
-  readonly running: () => { readonly flowLog: Pick<OpenedFlowLog, 'running'> };
+  readonly running: () => {
+    readonly flowLog: Pick<OpenedFlowLog, 'running'>;
+    readonly proxy: ReturnType<Parameters<typeof openNow>[0]['running']>['proxy'];
+  };
   readonly turns: Pick<LoopTurns, 'due' | 'next'>;
 }
 
@@ -31,8 +39,8 @@ export interface FlowLogPort {
 let followers = 0;
 
 /**
- * `GET /v1/flow-log?last=20&since=600&follow=true&FILTER=…`: a line of JSON with the state, then records, the oldest first, then the state
- * again. With `follow` it does not end: further records, and the state every few seconds. A reader that is too slow misses records, which
+ * `GET /v1/flow-log?last=20&since=600&follow=true&now=true&FILTER=…`: a line of JSON with the state, then records, the oldest first, then the state
+ * again. With `now`, connections that are open instead of records. With `follow` it does not end: further records, and the state every few seconds. A reader that is too slow misses records, which
  * the state counts.
  *
  * @throws SeineError `INVALID_INPUT`; `UNAVAILABLE` if too many readers follow
@@ -41,6 +49,7 @@ export function flowLogLines(port: FlowLogPort, query: URLSearchParams, signal: 
   const matches = flowFilter(query);
   const seconds = numberIn(query, 'since', secondsMax);
   const follows = query.get('follow') === 'true';
+  if (query.get('now') === 'true') return openLines(port, matches);
   const last = numberIn(query, 'last', lastMax) ?? (seconds === undefined ? (follows ? 0 : lastDefault) : lastMax);
   if (follows && followers >= followersMax)
     throw new SeineError('UNAVAILABLE', `${followersMax} readers follow the flow log already; end one of them`);
@@ -57,6 +66,23 @@ export async function flowSummary(port: FlowLogPort, query: URLSearchParams): Pr
   const { sinceMs, items, others } = log?.flows.summariesSince(askedMs) ?? { sinceMs: askedMs, items: [], others: 0 };
   const state = stateOf(port, { sinceMs, skipped: 0 });
   return { state, since: new Date(sinceMs).toISOString(), items, others };
+}
+
+/** Yields connections that are open now, between two states. */
+async function* openLines(port: FlowLogPort, matches: ReturnType<typeof flowFilter>): AsyncGenerator<string> {
+  const log = port.running().flowLog.running()?.flows;
+  const state = () => line({ state: stateOf(port, { sinceMs: 0, skipped: 0 }) });
+  yield state();
+  let piece = '';
+  if (log)
+    for await (const flow of openNow(port, log)) {
+      if (matches(flow)) piece += line({ flow: flowView({ number: NOT_NUMBERED, ...flow }, port.config.nodeName) });
+      if (piece.length < CHUNK_LENGTH) continue;
+      yield piece;
+      piece = '';
+    }
+  if (piece !== '') yield piece;
+  yield state();
 }
 
 interface ReadOptions {
@@ -156,14 +182,19 @@ function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: nu
   return {
     node: port.config.nodeName,
     enabled: log !== undefined,
-    sources: log ? ['opened', 'denied', 'refused', ...(port.config.ovsDatapathType === 'system' ? ['closed'] : [])] : [],
+    sources: log ? sourcesOf(port.config) : [],
     ...(log && { completeFrom: new Date(Math.max(log.completeFromMs, sinceMs)).toISOString() }),
     losses: log?.lossesSince(sinceMs) ?? noLosses,
     skipped,
   };
 }
 
-const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+function sourcesOf({ ovsDatapathType, flowLog }: FlowLogPort['config']): readonly string[] {
+  const closed = ovsDatapathType === 'system' ? ['closed'] : ['closed of TCP', 'bytes estimated', 'seen'];
+  return ['opened', 'denied', 'refused', ...(flowLog.closes ? closed : [])];
+}
+
+const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 
 function line(value: FlowLine): string {
   return `${JSON.stringify(value)}\n`;

@@ -152,3 +152,68 @@ it('names the ends of a connection whose opening is not recorded any more by the
   log.closed({ ...connection('10.0.0.5', '198.51.100.7'), endedMs: 5 }, 'pod');
   expect(log.get(0)).toMatchObject({ event: 'closed', source: { name: 'shop/web-1' }, destination: { kind: 'outside' } });
 });
+
+const tcp = (sequence: number, acknowledgment: number, flags = 0x10) => ({ sequence, acknowledgment, flags });
+
+it('records the end of a connection once, by the packet of either end, with the time and the bytes since its opening', () => {
+  const { log, clock } = opened({ openings: 100 });
+  const seen = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
+  log.opened(seen, 'pod');
+  // Replies have the address of the Service. Numbers begin again after 2^32.
+  const replied = { ...seen, destination: { ip: parseIp('10.96.0.20'), port: 80 } };
+  log.replied({ connection: replied, isReply: true, tcp: tcp(4_000, 0xffff_fff0, 0x12) });
+  clock.wall += 800;
+  log.ended({ connection: replied, isReply: true, tcp: tcp(4_501, 0x10, 0x14) }, 'tunnel');
+  log.ended({ connection: seen, isReply: false, tcp: tcp(0x10, 4_501, 0x11) }, 'pod');
+  expect(log.numbers.next).toBe(2);
+  expect(log.get(1)).toMatchObject({
+    ...{ event: 'closed', reporter: 'source', startedMs: 1_000_000, endedMs: 1_000_800 },
+    ...{ bytes: { out: 0x20, in: 500 }, estimated: true },
+    source: { name: 'shop/web-1' },
+    destination: { name: 'shop/db-0', port: 8_080 },
+    service: { name: 'shop/db' },
+  });
+  expect(log.get(1)?.packets).toBeUndefined();
+});
+
+it('estimates no bytes if the begin was not seen, or the segment acknowledges nothing', () => {
+  const { log } = opened({ openings: 100 });
+  const seen = connection('10.0.0.5', '10.0.1.9');
+  log.opened(seen, 'pod');
+  log.ended({ connection: seen, isReply: false, tcp: tcp(1, 1, 0x11) }, 'pod');
+  const other = { ...seen, source: { ip: parseIp('10.0.0.5'), port: 7 } };
+  log.opened(other, 'pod');
+  log.replied({ connection: other, isReply: true, tcp: tcp(1, 1, 0x12) });
+  log.ended({ connection: other, isReply: true, tcp: tcp(9, 0, 0x04) }, 'tunnel');
+  expect([log.get(1), log.get(3)].map((flow) => [flow?.event, flow?.bytes, flow?.estimated])).toEqual(
+    Array(2).fill(['closed', undefined, undefined]),
+  );
+});
+
+it('records a connection that was open before the log was on, once, and its bytes since then', () => {
+  const { log, clock } = opened({ openings: 100 });
+  const before = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
+  for (const sequence of [1_000, 2_000]) log.seen({ connection: before, isReply: false, tcp: tcp(sequence, 50) }, 'pod');
+  const since = { ...before, source: { ip: parseIp('10.0.0.5'), port: 7 } };
+  log.opened(since, 'pod');
+  log.seen({ connection: since, isReply: false, tcp: tcp(1, 1) }, 'pod');
+  clock.wall += 5_000;
+  log.ended({ connection: before, isReply: false, tcp: tcp(4_000, 60, 0x11) }, 'pod');
+  expect([0, 1, 2, 3].map((number) => log.get(number)?.event)).toEqual(['seen', 'opened', 'closed', undefined]);
+  expect(log.get(0)).toMatchObject({ service: { name: 'shop/db' }, source: { name: 'shop/web-1' }, reporter: 'source' });
+  expect(log.get(2)).toMatchObject({ bytes: { out: 3_000, in: 10 }, estimated: true });
+  expect(log.get(2)?.startedMs).toBeUndefined(); // not known
+});
+
+it('records the end of a connection that it did not see, once, and counts ends beyond the rate', () => {
+  const { log } = opened();
+  const end = { connection: connection('10.0.1.9', '10.0.0.5'), isReply: false };
+  for (let count = 0; count < 3; count++) log.ended(end, 'tunnel');
+  expect(log.numbers.next).toBe(1);
+  expect(log.get(0)).toMatchObject({ event: 'closed', reporter: 'destination', source: { name: 'shop/db-0' } });
+  expect(log.get(0)?.startedMs).toBeUndefined();
+  for (let port = 1; port < 5; port++)
+    log.ended({ connection: { ...end.connection, source: { ip: parseIp('10.0.1.9'), port } }, isReply: true }, 'pod');
+  expect(log.get(1)).toMatchObject({ event: 'closed', reporter: 'destination' });
+  expect([log.numbers.next, log.lossesTotal.ends]).toEqual([2, 3]);
+});

@@ -18,11 +18,14 @@ import {
   namedService,
   type SeenConnection,
 } from './sources/attribution.ts';
+import type { LaterPacket } from './sources/seen-packet.ts';
+import { firstOfBoth, numbersNow, payloadBytes } from './sources/tcp-bytes.ts';
 
 /** Time for which denied packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
 const repeatedMs = 10_000;
 /** Maximum number of denied connections for which repetitions are recognized. */
 const recentMax = 4_096;
+const TCP = 6;
 
 export interface FlowLogOptions {
   /** Maximum number of recorded openings per second of this node. */
@@ -40,6 +43,9 @@ export interface FlowLogOptions {
   readonly clock: { readonly wallMs: () => number; readonly steadyMs: () => number };
 }
 
+/** Place from which a packet came. */
+type Place = 'pod' | 'gateway' | 'tunnel';
+
 interface RecentDenial {
   readonly number: number;
   readonly sinceMs: number;
@@ -53,6 +59,7 @@ export class FlowLog {
   readonly #options: FlowLogOptions;
   readonly #ring: FlowRing;
   readonly #shares: FairShares;
+  readonly #endShares: FairShares;
   readonly #opened: OpenedIndex;
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
@@ -67,6 +74,7 @@ export class FlowLog {
     this.#ring = new FlowRing(options.records);
     this.#opened = new OpenedIndex(options.records);
     this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
+    this.#endShares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     this.#startMs = options.clock.wallMs();
     this.#newestMs = this.#startMs;
   }
@@ -104,6 +112,26 @@ export class FlowLog {
     return this.#ring.timeOf(number);
   }
 
+  /** Returns a record of a TCP connection of which no end is recorded; undefined for any other. */
+  openAt(number: number): NumberedFlow | undefined {
+    if (this.#ring.isEnded(number)) return undefined;
+    const flow = this.#ring.get(number);
+    return flow && (flow.event === 'opened' || flow.event === 'seen') && flow.protocol === TCP ? flow : undefined;
+  }
+
+  /** Returns a connection that is open as its record, without adding one: its opening, or else with the names that are valid now. */
+  nowOpen(connection: SeenConnection): FlowRecord {
+    const opened = this.#openingOf(connection);
+    if (opened) return opened;
+    const { source, destination, service } = this.#ends(connection);
+    const isSender = this.#isHere(source);
+    return {
+      ...{ timeMs: this.#options.clock.wallMs(), event: 'seen', verdict: 'allowed', protocol: connection.protocol, source, destination },
+      reporter: isSender ? (this.#isHere(destination) ? 'both' : 'source') : 'destination',
+      ...(service && { service }),
+    };
+  }
+
   /** Returns the losses since a time (Unix time, ms). */
   lossesSince(sinceMs: number): FlowLosses {
     return this.#losses.since(sinceMs);
@@ -128,7 +156,7 @@ export class FlowLog {
    *
    * @param through port by which its first packet entered this node's bridge
    */
-  opened(connection: SeenConnection, through: 'pod' | 'gateway' | 'tunnel'): void {
+  opened(connection: SeenConnection, through: Place): void {
     const { matrix } = this.#options;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
@@ -146,13 +174,73 @@ export class FlowLog {
       // Without a waiver a policy has changed since the packet passed: it was admitted.
       verdict: waived === undefined ? 'allowed' : 'would-deny',
       ...(waived !== undefined && { reason: waived }),
-      reporter: through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source',
+      reporter: this.#reporterOf(destination, through),
       ...ends,
       ...(service && { service }),
       ...(egress && { egress }),
       ...(ingress && { ingress }),
     });
+    this.#index(connection, number);
+  }
+
+  /** Notes the packet that answered the first one of a TCP connection: where what its other end sends begins. */
+  replied({ connection, tcp }: LaterPacket): void {
+    const opened = this.#openingOf(connection);
+    if (opened && tcp) this.#ring.setFirst(opened.number, firstOfBoth(tcp));
+  }
+
+  /**
+   * Records a connection of which a packet was seen, and whose opening is not recorded: it was open before the log was turned on.
+   *
+   * @param through place from which its client's packet came
+   */
+  seen({ connection, tcp }: LaterPacket, through: Place): void {
+    if (this.#openingOf(connection)) return;
+    const { source, destination, service } = this.#ends(connection);
+    if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
+      this.lost('rate', 1);
+      return;
+    }
+    const number = this.#add({
+      ...{ event: 'seen', verdict: 'allowed', protocol: connection.protocol, source, destination },
+      reporter: this.#reporterOf(destination, through),
+      ...(service && { service }),
+    });
+    this.#index(connection, number);
+    if (tcp) this.#ring.setFirst(number, numbersNow(tcp));
+  }
+
+  #index(connection: SeenConnection, number: number): void {
     this.#opened.add(tupleOf(connection), number);
+    const { asked, destination } = connection;
+    // Replies have the address of the Service.
+    if (asked && asked.ip.text !== destination.ip.text) this.#opened.add(tupleOf({ ...connection, destination: asked }), number);
+  }
+
+  /**
+   * Records the end of a TCP connection, by the packet that ended it: once, whatever the number of such packets. Bytes are estimated if the
+   * begin of both directions was seen.
+   *
+   * @param through place from which the packet came
+   */
+  ended({ connection, isReply, tcp }: LaterPacket, through: Place): void {
+    const opened = this.#openingOf(connection);
+    const isKnown = opened ? !this.#ring.end(opened.number) : this.#isRepeated(`ended ${tupleOf(connection)}`);
+    if (isKnown) return;
+    const { source, destination } = opened ?? this.#ends(connection);
+    const place = isReply ? this.#placeOfOpener(through, source) : through;
+    if (!this.#endShares.take(namespaceOf(place === 'tunnel' ? destination : source))) {
+      this.lost('ends', 1);
+      return;
+    }
+    const bytes = opened && tcp && payloadBytes(this.#ring.first(opened.number), tcp, isReply);
+    const endedMs = this.#options.clock.wallMs();
+    this.#close({ ...connection, endedMs, ...(bytes && { bytes, estimated: true }) }, opened, place);
+  }
+
+  /** Returns the place of the client of a connection whose other end sent a packet. */
+  #placeOfOpener(replyThrough: Place, client: RecordedEnd): Place {
+    return replyThrough === 'tunnel' || this.#isHere(client) ? 'pod' : 'tunnel';
   }
 
   /**
@@ -160,31 +248,66 @@ export class FlowLog {
    *
    * @param through origin of the connection
    */
-  closed(connection: ClosedConnection, through: 'pod' | 'gateway' | 'tunnel'): void {
-    const { protocol, packets, bytes, startedMs, endedMs } = connection;
+  closed(connection: ClosedConnection, through: Place): void {
     const opened = this.#openingOf(connection);
+    if (opened) this.#ring.end(opened.number);
+    this.#close(connection, opened, through);
+  }
+
+  #close(connection: ClosedConnection, opened: NumberedFlow | undefined, through: Place): void {
+    const { protocol, packets, bytes, estimated, startedMs, endedMs } = connection;
     const { source, destination, service } = opened ?? this.#ends(connection);
     const { egress, ingress } = opened ?? {};
-    const begun = startedMs ?? opened?.timeMs;
+    const begun = startedMs ?? (opened?.event === 'opened' ? opened.timeMs : undefined);
     this.#add({
       ...{ event: 'closed', verdict: opened?.verdict ?? 'allowed', protocol, source, destination },
-      reporter: opened?.reporter ?? (through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source'),
+      reporter: opened?.reporter ?? this.#reporterOf(destination, through),
       ...(service && { service }),
       ...(egress && { egress }),
       ...(ingress && { ingress }),
       ...(packets && { packets }),
       ...(bytes && { bytes }),
+      ...(estimated && { estimated }),
       ...(begun !== undefined && { startedMs: begun, endedMs: Math.max(begun, endedMs) }),
     });
   }
 
-  #openingOf(connection: ClosedConnection): NumberedFlow | undefined {
-    const tuple = tupleOf(connection);
+  #reporterOf(destination: RecordedEnd, through: Place): FlowRecord['reporter'] {
+    return through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source';
+  }
+
+  /** Returns the record of a connection's opening, by the address that its client requested if that is known. */
+  #openingOf({ protocol, source, destination, asked }: SeenConnection): NumberedFlow | undefined {
+    return (
+      (asked && this.#recordedOpening(tupleOf({ protocol, source, destination: asked }))) ??
+      this.#recordedOpening(tupleOf({ protocol, source, destination }))
+    );
+  }
+
+  #recordedOpening(tuple: string): NumberedFlow | undefined {
     for (const number of this.#opened.candidates(tuple)) {
       const flow = this.#ring.get(number);
-      if (flow?.event === 'opened' && tupleOf(flow) === tuple) return flow;
+      if (!flow || (flow.event !== 'opened' && flow.event !== 'seen')) continue;
+      const { service } = flow;
+      if (tupleOf(flow) === tuple || (service && tupleOf({ ...flow, destination: service }) === tuple)) return flow;
     }
     return undefined;
+  }
+
+  /** Reports whether this key was seen within the last seconds, and remembers it. */
+  #isRepeated(key: string): boolean {
+    const sinceMs = this.#options.clock.steadyMs();
+    const recent = this.#recent.get(key);
+    if (recent && sinceMs - recent.sinceMs < repeatedMs) return true;
+    this.#remember(key, { number: -1, sinceMs });
+    return false;
+  }
+
+  #remember(key: string, denial: RecentDenial): void {
+    this.#recent.delete(key);
+    this.#recent.set(key, denial);
+    const [oldest] = this.#recent.keys();
+    if (oldest !== undefined && this.#recent.size > recentMax) this.#recent.delete(oldest);
   }
 
   /** Records a denied connection, or counts one more packet of it. */
@@ -207,10 +330,7 @@ export class FlowLog {
       ...(service && { service }),
       [direction]: { verdict: 'denied', by },
     });
-    this.#recent.delete(key);
-    this.#recent.set(key, { number, sinceMs: nowMs });
-    const [oldest] = this.#recent.keys();
-    if (oldest !== undefined && this.#recent.size > recentMax) this.#recent.delete(oldest);
+    this.#remember(key, { number, sinceMs: nowMs });
   }
 
   /** Marks a denied connection as one whose client got an answer. */

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { pause } from '../../base/async/pause.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
@@ -20,8 +21,14 @@ import { FlowLogPorts } from './sources/flow-log-ports.ts';
 import { ServiceAddresses } from './sources/service-addresses.ts';
 import { TrackerAccounting } from './sources/tracker-accounting.ts';
 
+/** Maximum time for the end of the log when the agent stops (ms): more than an export takes to give up. */
+const END_WITHIN_MS = 3_000;
 /** Name of the warning. */
 const WARNING = 'flow log';
+
+/** What a copied packet shows. */
+type CopyReason = 'opened' | 'answered' | 'seen' | 'ended';
+const copyReasons: readonly CopyReason[] = ['opened', 'answered', 'seen', 'ended'];
 
 interface FlowLogParts {
   readonly config: {
@@ -34,12 +41,14 @@ interface FlowLogParts {
       readonly openings: number;
       readonly records: number;
       readonly denied: boolean;
+      readonly closes: boolean;
+      readonly namespaceMetrics: boolean;
       readonly keep: number;
     } & ExportSettings;
   };
   readonly ovs: {
-    /** Connects for copies of packets with a reason until the signal aborts. */
-    readonly openCopies: (reason: 'opened', take: (packet: PacketIn) => void, until: AbortSignal) => void;
+    /** Connects for copies of packets, with a receiver for each reason, until the signal aborts. */
+    readonly openCopies: (takers: readonly (readonly [reason: CopyReason, take: (packet: PacketIn) => void])[], until: AbortSignal) => void;
     readonly openflow: FlowSources['bridge'];
   };
   readonly sources: {
@@ -68,14 +77,22 @@ export interface OpenedFlowLog {
   readonly running: () => RunningFlowLog | undefined;
   /** Policy controller wrapped so that the log learns of new and removed attachments. */
   readonly policy: OpenedDeniedLog['policy'];
+  /** Resolves when logs that were turned off have sent or given up what waited, after a few seconds in any case. */
+  readonly ended: () => Promise<void>;
 }
 
 /** Opens the log in the state that the settings require, and follows them until the signal aborts. */
 export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: AbortSignal): OpenedFlowLog {
   const { config, ovs, sources, nodeState, log } = parts;
-  const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState });
+  const copiesEnds = config.flowLog.closes && config.ovsDatapathType === 'netdev';
+  const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState, copiesEnds });
   const flowSources = sourcesOf(parts, node, signal);
   let running: RunningFlowLog | undefined;
+  let closing: Promise<unknown> = Promise.resolve();
+  const close = (): void => {
+    if (running) closing = Promise.allSettled([closing, running.close()]);
+    running = undefined;
+  };
   const settings = () => ({ live: sources.liveSettings.replica.get(liveSettingsKey)?.flowLog, configured: String(config.flowLog.enabled) });
   const warn = (faults: readonly string[]): void => {
     if (faults.length === 0) parts.warnings.delete(WARNING);
@@ -86,21 +103,29 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
     warn(flowLogSwitch.faults(settings()));
     if (isOn === (running !== undefined)) return;
     log.info(isOn ? 'the flow log is on' : 'the flow log is off');
-    running?.close();
-    running = isOn ? openRunning(flowSources, ovs.openCopies) : undefined;
+    close();
+    if (isOn) running = openRunning(flowSources, ovs.openCopies);
     ports.turn(isOn ? 'on' : 'off');
   };
   const ends = [sources.liveSettings.replica.subscribe(apply), node.live.subscribe(() => ports.update())];
-  signal.addEventListener('abort', () => [...ends, () => running?.close()].forEach((end) => void end()), { once: true });
+  signal.addEventListener('abort', () => [...ends, close].forEach((end) => void end()), { once: true });
   apply();
   if (!running) flowSources.tracker?.accounting?.restore(); // what a killed agent has left
-  return { running: () => running, policy: followed(node.denied.policy, ports) };
+  const ended = async (): Promise<void> => {
+    const over = new AbortController();
+    await Promise.race([closing, pause(END_WITHIN_MS, over.signal)]);
+    over.abort();
+  };
+  return { running: () => running, policy: followed(node.denied.policy, ports), ended };
 }
 
 /** Opens a log with its connection for copies of first packets, which ends with it. */
 function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['openCopies']): RunningFlowLog {
   const running = new RunningFlowLog(sources);
-  openCopies('opened', (packet) => running.opened(packet), running.closed);
+  openCopies(
+    copyReasons.map((reason) => [reason, (packet) => running[reason](packet)] as const),
+    running.closed,
+  );
   return running;
 }
 
@@ -116,6 +141,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogPar
     openings: config.flowLog.openings,
     records: config.flowLog.records,
     recordsDenied: config.flowLog.denied,
+    countsNamespaces: config.flowLog.namespaceMetrics,
     files: { folder: join(config.stateDir, 'flows'), bytesMax: config.flowLog.keep, node: config.nodeName },
     exports: config.flowLog,
     names: {
@@ -130,7 +156,8 @@ function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogPar
     noEndpoint,
     probes,
     bridge: ovs.openflow,
-    ...(config.ovsDatapathType === 'system' && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
+    ...(config.ovsDatapathType === 'system' &&
+      config.flowLog.closes && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
     notEnforcedFor: (pod) => policy.notEnforcedFor(pod),
     log,
   };

@@ -12,9 +12,10 @@ import { type ExportSettings, FlowExports } from './export/flow-exports.ts';
 import { FlowFiles } from './flow-files.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
 import type { FlowRecord } from './records/flow-record.ts';
+import { NamespaceCounts } from './records/namespace-counts.ts';
 import type { DeniedConnection } from './sources/attribution.ts';
-import { OpeningCounts } from './sources/opening-counts.ts';
-import { connectionOf, readOpening } from './sources/seen-packet.ts';
+import { CopyCounts } from './sources/copy-counts.ts';
+import { connectionOf, readLater, readOpening } from './sources/seen-packet.ts';
 import { type TrackerAccounting, TrackerTimeouts } from './sources/tracker-accounting.ts';
 import { TrackerEnds, timeoutParameter } from './sources/tracker-ends.ts';
 
@@ -25,9 +26,11 @@ export interface FlowSources extends FlowLogOptions {
   readonly denied: Pick<DeniedLog, 'observe' | 'describe'>;
   /** True if denied connections are recorded. */
   readonly recordsDenied: boolean;
+  /** True if connections are counted by namespace. */
+  readonly countsNamespaces: boolean;
   readonly refusals: Pick<PolicyRefusals, 'subscribe'>;
   readonly noEndpoint: Pick<NoEndpointResponder, 'subscribe'>;
-  readonly bridge: ConstructorParameters<typeof OpeningCounts>[0]['bridge'];
+  readonly bridge: ConstructorParameters<typeof CopyCounts>[0]['bridge'];
   /** Probes of `seinectl trace`, which are no connections of pods. */
   readonly probes: { hasForgotten(protocol: number, source: TrackedPort, asked: TrackedPort): boolean };
   /** Events of the kernel's tracker, if that is the bridge's: connections that ended. */
@@ -55,8 +58,10 @@ export class RunningFlowLog {
   /** Records on disk, also of earlier agents. */
   readonly files: FlowFiles;
   readonly exports: FlowExports;
+  /** Absent unless they are requested. */
+  readonly namespaces?: NamespaceCounts;
   readonly #sources: FlowSources;
-  readonly #counts: OpeningCounts;
+  readonly #counts: CopyCounts;
   readonly #closing = new AbortController();
   readonly #ends: readonly (() => void)[];
   #reading: Promise<void> | undefined;
@@ -64,6 +69,7 @@ export class RunningFlowLog {
   constructor(sources: FlowSources) {
     this.#sources = sources;
     const { denied, refusals, noEndpoint, bridge, recordsDenied, clock } = sources;
+    if (sources.countsNamespaces) this.namespaces = new NamespaceCounts();
     this.files = new FlowFiles({
       ...sources.files,
       log: sources.log,
@@ -74,11 +80,12 @@ export class RunningFlowLog {
     const recorded = (record: FlowRecord): void => {
       this.files.add(record);
       this.exports.add(record);
+      this.namespaces?.add(record);
     };
     this.flows = new FlowLog({ ...sources, recorded });
     this.exports = this.#openExports();
     void this.#noteGap();
-    this.#counts = new OpeningCounts({ bridge, now: clock.steadyMs });
+    this.#counts = new CopyCounts({ bridge, now: clock.steadyMs });
     const observer = {
       denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => this.flows.denied(this.#deniedOf(pod, packet, fields)),
       missed: (packets: number) => this.flows.lost('denied', packets),
@@ -99,11 +106,28 @@ export class RunningFlowLog {
 
   /** Records the copy of a packet that opened a connection. */
   opened(packet: PacketIn): void {
-    this.#counts.received();
+    this.#counts.received('opened');
     const opening = readOpening(packet);
-    if (!opening) return;
-    const { inPort, connection } = opening;
-    this.flows.opened(connection, inPort === ofPorts.tunnel ? 'tunnel' : inPort === ofPorts.gateway ? 'gateway' : 'pod');
+    if (opening) this.flows.opened(opening.connection, placeOf(opening.inPort));
+  }
+
+  /** Records the copy of a packet that ended a TCP connection. */
+  ended(packet: PacketIn): void {
+    this.#counts.received('ended');
+    const end = readLater(packet);
+    if (end) this.flows.ended(end, placeOf(end.inPort));
+  }
+
+  /** Notes the copy of a packet that answered the first one of a connection. */
+  answered(packet: PacketIn): void {
+    const answer = readLater(packet);
+    if (answer) this.flows.replied(answer);
+  }
+
+  /** Records the copy of a packet of a connection that may have been open before. */
+  seen(packet: PacketIn): void {
+    const later = readLater(packet);
+    if (later) this.flows.seen(later, placeOf(later.inPort));
   }
 
   /** Counts what OVS did not pass on until now; calls at one time share a reading. Resolves also if OVS does not answer. */
@@ -112,11 +136,11 @@ export class RunningFlowLog {
     await this.#reading;
   }
 
-  close(): void {
+  /** Ends all sources. Resolves when exports and files have what waited, or have given it up, which takes seconds at most. */
+  async close(): Promise<void> {
     this.#closing.abort(new SeineError('CANCELLED', 'the flow log is turned off'));
     for (const end of this.#ends) end();
-    void this.files.close();
-    void this.exports.close();
+    await Promise.all([this.files.close(), this.exports.close()]);
   }
 
   #openExports(): FlowExports {
@@ -133,9 +157,10 @@ export class RunningFlowLog {
 
   async #read(): Promise<void> {
     try {
-      const { metered, queue } = await this.#counts.read(this.#closing.signal);
-      this.flows.lost('meter', metered);
-      this.flows.lost('queue', queue);
+      const { opened, ended } = await this.#counts.read(this.#closing.signal);
+      this.flows.lost('meter', opened.metered);
+      this.flows.lost('queue', opened.queue);
+      this.flows.lost('ends', ended.metered + ended.queue);
     } catch (thrown) {
       const error = SeineError.from(thrown, 'read the counters of opened connections');
       if (error.code === 'INVARIANT') throw error;
@@ -180,4 +205,9 @@ export class RunningFlowLog {
     const opening = readOpening(packet);
     if (opening) this.flows.refused(opening.connection, 'the Service has no endpoint, or not this port');
   }
+}
+
+/** Returns the place from which a packet came. Pure. */
+function placeOf(inPort: number): 'pod' | 'gateway' | 'tunnel' {
+  return inPort === ofPorts.tunnel ? 'tunnel' : inPort === ofPorts.gateway ? 'gateway' : 'pod';
 }

@@ -14,8 +14,18 @@ export interface DeniedAttempt {
   /** Ports; absent if the protocol has none, and in fragments other than the first. */
   readonly ports?: { readonly source: number; readonly destination: number };
   readonly icmp?: { readonly type: number; readonly code: number };
+  /** Absent if the packet does not contain the header. */
+  readonly tcp?: TcpNumbers;
   /** True if the packet was denied because it shows no port, and not by a rule. */
   readonly asFragments?: true;
+}
+
+/** Numbers of a TCP segment, RFC 9293 section 3.1. */
+export interface TcpNumbers {
+  readonly sequence: number;
+  readonly acknowledgment: number;
+  /** FIN is 1, SYN 2, RST 4, ACK 16. */
+  readonly flags: number;
 }
 
 /** Denied packet, as far as it could be read. */
@@ -33,6 +43,9 @@ const icmps: ReadonlySet<number> = new Set([1, 58]);
 /** Extension headers: hop-by-hop options, routing, destination options (RFC 8200 section 4.1). */
 const extensions: ReadonlySet<number> = new Set([0, 43, 60]);
 const FRAGMENT = 44;
+const TCP = 6;
+/** Bytes of a TCP header up to its flags. */
+const TCP_NUMBERS_BYTES = 14;
 /** Maximum number of extension headers. Real senders need fewer; headers after these are not read. */
 const extensionsMax = 8;
 
@@ -120,8 +133,14 @@ function addresses(bytes: Buffer, at: number, count: 4 | 16): Pick<NetworkHeader
   return { source: ipFromBytes(bytes.subarray(at, at + count)), destination: ipFromBytes(bytes.subarray(at + count, at + 2 * count)) };
 }
 
-function readTransport(bytes: Buffer, protocol: number, at: number): Pick<DeniedPacket, 'ports' | 'icmp'> {
+function readTransport(bytes: Buffer, protocol: number, at: number): Pick<DeniedPacket, 'ports' | 'icmp' | 'tcp'> {
   if (bytes.length < at + 4) return {};
   if (icmps.has(protocol)) return { icmp: { type: bytes.readUInt8(at), code: bytes.readUInt8(at + 1) } };
-  return ported.has(protocol) ? { ports: { source: bytes.readUInt16BE(at), destination: bytes.readUInt16BE(at + 2) } } : {};
+  if (!ported.has(protocol)) return {};
+  const ports = { source: bytes.readUInt16BE(at), destination: bytes.readUInt16BE(at + 2) };
+  return protocol === TCP && bytes.length >= at + TCP_NUMBERS_BYTES ? { ports, tcp: readTcp(bytes, at) } : { ports };
+}
+
+function readTcp(bytes: Buffer, at: number): TcpNumbers {
+  return { sequence: bytes.readUInt32BE(at + 4), acknowledgment: bytes.readUInt32BE(at + 8), flags: bytes.readUInt8(at + 13) };
 }

@@ -56,6 +56,18 @@ export function livingEnds(connection: TrackedConnection): Omit<OpenConnections,
   };
 }
 
+/** Returns the ends of a living connection with the address that its client requested, like `livingEnds`. */
+export function trackedConnection(connection: TrackedConnection) {
+  if (!isLiving(connection)) return undefined;
+  const { ipProtocol, original, reply } = connection;
+  return {
+    protocol: ipProtocol,
+    source: { ip: original.src, port: original.srcPort },
+    destination: { ip: reply.src, port: reply.srcPort },
+    asked: { ip: original.dst, port: original.dstPort },
+  };
+}
+
 const unadmittedMark = ctMark.unadmitted('yes');
 const externalMark = ctMark.source('external');
 

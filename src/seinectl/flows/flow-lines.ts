@@ -57,8 +57,9 @@ function decisionText({ egress, ingress }: MergedFlow, isWide: boolean): string 
   return shown.join('; ');
 }
 
-function countersText({ packets, bytes, startedAt, endedAt }: MergedFlow): string {
+function countersText({ packets, bytes, estimated, startedAt, endedAt }: MergedFlow): string {
   const lasted = startedAt && endedAt ? `${((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000).toFixed(1)} s  ` : '';
+  if (bytes && estimated) return `${lasted}about ${sizeText(bytes.out)} out, ${sizeText(bytes.in)} in (estimated)`;
   if (!packets || !bytes) return lasted.trimEnd();
   return `${lasted}${packets.out} packets ${sizeText(bytes.out)} out, ${packets.in} packets ${sizeText(bytes.in)} in`;
 }
@@ -78,6 +79,7 @@ export const lossTexts: Readonly<Record<LossCause, string>> = {
   meter: 'openings not recorded: beyond the rate of their pod',
   rate: 'openings not recorded: beyond the rate of the node',
   queue: 'openings not recorded: OVS could not pass them on',
+  ends: 'ends of connections not recorded: beyond a rate, or OVS could not pass them on',
   denied: 'denied packets not recorded: beyond the rate of their pod',
   names: 'names not recorded: too many different ones',
   disk: 'records not written to disk',

@@ -15,7 +15,7 @@ interface FlowsContext {
 }
 
 const help = `
-Each node records the connections of its pods: opened, denied, refused; with pods, Service, and the rules that decided on arrival. What
+Each node records the connections of its pods: opened, closed, denied, refused; with pods, Service, and the rules that decided on arrival. What
 is not recorded is counted, and shown below the records. The log is off by default: \`flowLog.enabled\` in the agent's configuration, or in
 the ConfigMap seine-live for all nodes, turns it on. On a node, as root, the command reads the log of this node; elsewhere, or with
 --kubeconfig, those of all nodes, and joins the records of a connection's two ends. Filters have the names of \`hubble observe\`; several
@@ -26,6 +26,7 @@ Examples:
   seinectl flows --since 10m --verdict denied,refused    what was not admitted, and by which policy
   seinectl flows --to-pod shop/db --last 100 -o wide
   seinectl flows -n shop --service shop/db -o json
+  seinectl flows --now --to-pod shop/db                  connections that are open
   seinectl flows top --by namespace --for 10m
   seinectl flows matrix -n shop
 
@@ -51,7 +52,7 @@ const filters: readonly (readonly [flags: string, about: string])[] = [
   ['--to-port <ports>', 'the receiver has'],
   ['--service <services>', 'opened through this Service, e.g. shop/db'],
   ['--verdict <verdicts>', 'allowed, denied, would-deny or refused'],
-  ['--event <events>', 'opened, closed, denied or refused'],
+  ['--event <events>', 'opened, seen, closed, denied or refused'],
   ['--protocol <protocols>', 'tcp, udp, sctp, icmp, icmpv6 or a number'],
 ];
 
@@ -61,6 +62,7 @@ export function addFlows(root: Command, context: FlowsContext): void {
   for (const [flags, about] of filters) flows.option(flags, about);
   flows
     .option('-f, --follow', 'print further connections as they happen')
+    .addOption(new Option('--now', 'connections that are open now, instead of records').conflicts(['follow', 'since']))
     .option('--since <time>', 'from this long ago, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .option('--last <number>', 'the last ones; default: 20, with --since all', upTo(65_536))
     .option('--node <name>', 'only the log of this node')
@@ -90,6 +92,7 @@ export function addFlows(root: Command, context: FlowsContext): void {
 
 interface FlowsFlags extends Readonly<Record<string, unknown>> {
   readonly follow?: true;
+  readonly now?: true;
   readonly since?: number;
   readonly last?: number;
   readonly node?: string;
@@ -106,12 +109,13 @@ interface SummaryFlags {
 }
 
 async function run({ agent, terminal, env, exitWith }: FlowsContext, flags: FlowsFlags, summary: SummaryForm | undefined): Promise<void> {
-  const { follow, since, last, node, kubeconfig, context, agentsNamespace, raw, output } = flags;
+  const { follow, now, since, last, node, kubeconfig, context, agentsNamespace, raw, output } = flags;
   const options: FlowQuery = {
     filters: filters.flatMap(([written]) => filterOf(written, flags)),
     ...(since !== undefined && { since }),
     ...(last !== undefined && { last }),
     ...(follow && { follow }),
+    ...(now && { now }),
     ...(node !== undefined && { node }),
     ...(kubeconfig !== undefined && { kubeconfig }),
     ...(context !== undefined && { context }),

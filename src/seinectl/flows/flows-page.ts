@@ -11,7 +11,8 @@ import { mergeFlows } from './merge-flows.ts';
 /** Prints records that are complete, with what they lack. */
 export function printFlows(flows: readonly FlowView[], states: readonly FlowLogState[], options: FlowQuery, terminal: Terminal): void {
   const merged = mergeFlows(flows);
-  const shown = options.last === undefined && options.since !== undefined ? merged : merged.slice(-(options.last ?? 20));
+  const isWhole = options.last === undefined && (options.since !== undefined || options.now === true);
+  const shown = isWhole ? merged : merged.slice(-(options.last ?? 20));
   if (options.output === 'json') {
     for (const flow of shown) terminal.line(JSON.stringify(flow));
     for (const state of states) terminal.remark(JSON.stringify({ state }));

@@ -94,8 +94,14 @@ function joined(one: MergedFlow, other: FlowView): MergedFlow {
     source: better(source.source, destination.source),
     destination: better(destination.destination, source.destination),
     ...(destination.ingress && { ingress: destination.ingress }),
+    ...countersOf(source.bytes ? source : destination),
     nodes: [source.node, destination.node],
   };
+}
+
+/** Counters of one node: those of the other may be counted otherwise. */
+function countersOf({ packets, bytes, estimated }: FlowView): Partial<FlowView> {
+  return { ...(packets && { packets }), ...(bytes && { bytes }), ...(estimated && { estimated }) };
 }
 
 /** Prefers the record of the end's own node, unless only the other one knows a name. */

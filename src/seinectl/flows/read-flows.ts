@@ -32,6 +32,7 @@ const flow = z.object({
   repeated: z.int().optional(),
   packets: both.optional(),
   bytes: both.optional(),
+  estimated: z.literal(true).optional(),
   startedAt: z.iso.datetime().optional(),
   endedAt: z.iso.datetime().optional(),
 });
@@ -40,6 +41,7 @@ const losses = z.object({
   meter: count,
   rate: count,
   queue: count,
+  ends: count.default(0),
   denied: count,
   names: count,
   kernel: count.default(0),

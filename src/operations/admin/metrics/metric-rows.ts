@@ -149,6 +149,11 @@ export const metricRows = {
     help: 'Connections that the flow log has recorded since it was turned on.',
     labels: ['event', 'verdict'],
   },
+  flows_by_namespace_total: {
+    type: 'counter',
+    help: 'Connections that the flow log has recorded since it was turned on, by namespace of either end; only with flowLog.namespaceMetrics. At most 100 series and (other).',
+    labels: ['namespace', 'verdict'],
+  },
   flow_export_total: {
     type: 'counter',
     help: 'Records and summaries of the flow log for receivers outside the node: sent, without room because the receiver is slow or down (full), rejected by it (refused), not sent before the end (unsent).',
@@ -156,7 +161,7 @@ export const metricRows = {
   },
   flows_lost_total: {
     type: 'counter',
-    help: 'Connections, or packets of denied ones, without a record: beyond the rate of their pod (meter, denied) or of the node (rate), not passed on by Open vSwitch (queue), recorded without a name (names).',
+    help: 'Connections, or packets of denied ones, without a record: beyond the rate of their pod (meter, denied) or of the node (rate), not passed on by Open vSwitch (queue), recorded without a name (names); and ends of connections without a record (ends, kernel).',
     labels: ['cause'],
   },
   policy_packets_total: {

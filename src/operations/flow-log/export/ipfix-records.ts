@@ -48,10 +48,16 @@ const ended = (family: 'ipv4' | 'ipv6', id: number): Template => ({
   fields: ['observationTimeMilliseconds', ...addresses[family], ...common, ...counters],
 });
 
+/** Payload of both directions, which is not the same as their bytes. */
+const estimated = (family: 'ipv4' | 'ipv6', id: number): Template => ({
+  id,
+  fields: ['observationTimeMilliseconds', ...addresses[family], ...common, 'initiatorOctets', 'responderOctets'],
+});
+
 /** Templates of flows, with counters and without, and of the exporter's own counts. Numbers are never used for other fields. */
 const templates = {
-  ipv4: { event: event('ipv4', 256), ended: ended('ipv4', 258) },
-  ipv6: { event: event('ipv6', 257), ended: ended('ipv6', 259) },
+  ipv4: { event: event('ipv4', 256), ended: ended('ipv4', 258), estimated: estimated('ipv4', 261) },
+  ipv6: { event: event('ipv6', 257), ended: ended('ipv6', 259), estimated: estimated('ipv6', 262) },
 } as const;
 
 /** Counts of this exporter. Source: RFC 7011 section 4.3, of whose fields flows have no use for the others. */
@@ -66,11 +72,13 @@ export const flowTemplates: readonly Template[] = [
   templates.ipv6.event,
   templates.ipv4.ended,
   templates.ipv6.ended,
+  templates.ipv4.estimated,
+  templates.ipv6.estimated,
   countsTemplate,
 ];
 
 /** Values of the element `firewallEvent`. Source: IANA registry "IPFIX Information Elements", 233. */
-const firewallEvents = { created: 1, deleted: 2, denied: 3, alert: 4 } as const;
+const firewallEvents = { created: 1, deleted: 2, denied: 3, alert: 4, update: 5 } as const;
 
 /** Returns a record; `undefined` for a gap, which is no flow. Pure. */
 export function ipfixRecord(flow: FlowRecord): DataRecord | undefined {
@@ -78,12 +86,13 @@ export function ipfixRecord(flow: FlowRecord): DataRecord | undefined {
   const { source, destination, service, packets, bytes, startedMs, endedMs } = flow;
   const { family } = source.ip;
   const isCounted = packets !== undefined && bytes !== undefined && startedMs !== undefined && endedMs !== undefined;
+  const isEstimated = flow.estimated === true && bytes !== undefined;
   const [from, to, cluster] = addresses[family];
   const [egressNamespace, egressPolicy] = policyOf(flow.egress?.by[0]);
   const [ingressNamespace, ingressPolicy] = policyOf(flow.ingress?.by[0]);
   const sameFamily = service?.ip.family === family;
   return {
-    template: isCounted ? templates[family].ended : templates[family].event,
+    template: templates[family][isCounted ? 'ended' : isEstimated ? 'estimated' : 'event'],
     values: {
       observationTimeMilliseconds: flow.timeMs,
       [from]: source.ip.value,
@@ -102,6 +111,7 @@ export function ipfixRecord(flow: FlowRecord): DataRecord | undefined {
       egressNetworkPolicyName: egressPolicy,
       ingressNetworkPolicyNamespace: ingressNamespace,
       ingressNetworkPolicyName: ingressPolicy,
+      ...(isEstimated && { initiatorOctets: bytes.out, responderOctets: bytes.in }),
       ...(isCounted && {
         flowStartMilliseconds: startedMs,
         flowEndMilliseconds: endedMs,
@@ -125,6 +135,7 @@ export function ipfixCounts({ sent, full, refused, unsent }: ExportCounts, domai
 function firewallEventOf({ event: kind, verdict }: FlowRecord): number {
   if (verdict === 'denied' || verdict === 'refused') return firewallEvents.denied;
   if (verdict === 'would-deny') return firewallEvents.alert;
+  if (kind === 'seen') return firewallEvents.update;
   return kind === 'closed' ? firewallEvents.deleted : firewallEvents.created;
 }
 

@@ -4,7 +4,7 @@ import type { FlowRecord, RecordedEnd } from '../records/flow-record.ts';
 import { workloadOf } from '../records/workload-of.ts';
 import type { ExportedItem } from './exported-item.ts';
 
-type OtlpValue = string | number | string[];
+type OtlpValue = string | number | string[] | boolean;
 
 /** Content of a log record of OpenTelemetry. */
 interface OtlpRecord {
@@ -32,7 +32,7 @@ export function otlpRecord(item: ExportedItem): OtlpRecord {
 }
 
 function flowRecord(flow: FlowRecord): OtlpRecord {
-  const { event, verdict, protocol, source, destination, service, egress, ingress, reason, packets, bytes } = flow;
+  const { event, verdict, protocol, source, destination, service, egress, ingress, reason, packets, bytes, estimated } = flow;
   const transport = protocolNames[protocol] ?? String(protocol);
   const here = flow.reporter === 'destination' ? destination : source;
   if (event === 'gap') return gapRecord(flow);
@@ -58,6 +58,7 @@ function flowRecord(flow: FlowRecord): OtlpRecord {
       ...(ingress && { 'seine.ingress.verdict': ingress.verdict, 'seine.ingress.rules': [...ingress.by] }),
       ...(reason !== undefined && { 'seine.flow.reason': reason }),
       ...(packets && { 'seine.flow.packets.sent': packets.out, 'seine.flow.packets.received': packets.in }),
+      ...(estimated && { 'seine.flow.estimated': true }),
       ...(bytes && { 'seine.flow.bytes.sent': bytes.out, 'seine.flow.bytes.received': bytes.in }),
       ...timesOf(flow),
     },

@@ -36,6 +36,8 @@ export interface FlowRecord {
   readonly repeated?: number;
   readonly packets?: { readonly out: number; readonly in: number };
   readonly bytes?: { readonly out: number; readonly in: number };
+  /** True if the bytes are an estimate; then the packets are not known. */
+  readonly estimated?: true;
   readonly startedMs?: number;
   /** End of a closed connection; only with `startedMs`. */
   readonly endedMs?: number;

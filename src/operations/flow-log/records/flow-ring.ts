@@ -43,6 +43,12 @@ const flag = {
   egress: 128,
   ingress: 256,
   end: 512,
+  /** An opened connection whose end was seen. */
+  isEnded: 1_024,
+  estimated: 2_048,
+  /** An opened or seen connection with the numbers of its first bytes, in place of counters. */
+  firstOut: 4_096,
+  firstIn: 8_192,
 } as const;
 
 const reporters = ['source', 'destination', 'both'] as const;
@@ -105,6 +111,49 @@ export class FlowRing {
     this.#bytes.writeUInt8(flowEvents.indexOf('refused'), slot + at.event);
     const reporter = this.#bytes.readUInt8(slot + at.verdict) >>> 4;
     this.#bytes.writeUInt8((reporter << 4) | flowVerdicts.indexOf('refused'), slot + at.verdict);
+  }
+
+  /** Marks an opened connection as ended. @returns false if it was, or the record is not there any more */
+  end(number: number): boolean {
+    if (!this.#has(number) || this.isEnded(number)) return false;
+    const at16 = this.#slot(number) + at.flags;
+    this.#bytes.writeUInt16LE(this.#bytes.readUInt16LE(at16) | flag.isEnded, at16);
+    return true;
+  }
+
+  isEnded(number: number): boolean {
+    return (this.#flags(number) & flag.isEnded) !== 0;
+  }
+
+  /** Remembers the sequence numbers of the first bytes of an open connection, unless they are known already. */
+  setFirst(number: number, { out, in: received }: { readonly out?: number; readonly in?: number }): void {
+    const flags = this.#flags(number);
+    const slot = this.#slot(number);
+    if (!this.#has(number) || (flags & flag.counters) !== 0) return;
+    let added = 0;
+    if (out !== undefined && (flags & flag.firstOut) === 0) {
+      this.#bytes.writeUInt32LE(out, slot + at.counters);
+      added |= flag.firstOut;
+    }
+    if (received !== undefined && (flags & flag.firstIn) === 0) {
+      this.#bytes.writeUInt32LE(received, slot + at.counters + 4);
+      added |= flag.firstIn;
+    }
+    this.#bytes.writeUInt16LE(flags | added, slot + at.flags);
+  }
+
+  /** Returns the sequence numbers of the first bytes of a connection, as far as they are known. */
+  first(number: number): { readonly out?: number; readonly in?: number } {
+    const flags = this.#flags(number);
+    const slot = this.#slot(number) + at.counters;
+    return {
+      ...((flags & flag.firstOut) !== 0 && { out: this.#bytes.readUInt32LE(slot) }),
+      ...((flags & flag.firstIn) !== 0 && { in: this.#bytes.readUInt32LE(slot + 4) }),
+    };
+  }
+
+  #flags(number: number): number {
+    return this.#has(number) ? this.#bytes.readUInt16LE(this.#slot(number) + at.flags) : 0;
   }
 
   /** Returns a record; undefined if it was overwritten or does not exist yet. */
@@ -178,6 +227,7 @@ export class FlowRing {
       ...(reason !== '' && { reason }),
       ...(repeated > 0 && !has(flag.end) && { repeated }),
       ...(has(flag.counters) && { packets: { out: count(0), in: count(1) }, bytes: { out: count(2), in: count(3) } }),
+      ...(has(flag.estimated) && { bytes: { out: count(2), in: count(3) }, estimated: true as const }),
       ...(has(flag.start) && { startedMs }),
       ...(has(flag.end) && { endedMs: startedMs + repeated }),
     };
@@ -217,7 +267,7 @@ function decisionOf(text: string): FlowDecision {
   return { verdict: verdict === 'denied' ? 'denied' : 'allowed', by };
 }
 
-function flagsOf({ source, destination, service, packets, startedMs, endedMs, egress, ingress }: FlowRecord): number {
+function flagsOf({ source, destination, service, packets, estimated, startedMs, endedMs, egress, ingress }: FlowRecord): number {
   return (
     (source.ip.family === 'ipv6' ? flag.ipv6 : 0) |
     (source.port === undefined ? 0 : flag.sourcePort) |
@@ -225,6 +275,7 @@ function flagsOf({ source, destination, service, packets, startedMs, endedMs, eg
     (service ? flag.service : 0) |
     (service?.port === undefined ? 0 : flag.servicePort) |
     (packets ? flag.counters : 0) |
+    (estimated ? flag.estimated : 0) |
     (startedMs === undefined ? 0 : flag.start) |
     (egress ? flag.egress : 0) |
     (ingress ? flag.ingress : 0) |

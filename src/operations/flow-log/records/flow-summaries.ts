@@ -39,7 +39,7 @@ export class FlowSummaryMinutes {
       minute = { minute: number, byKey: new Map(), others: 0 };
       this.#minutes = [...this.#minutes.filter((each) => each.minute > number - minutesMax), minute];
     }
-    const connections = record.event === 'closed' ? 0 : 1;
+    const connections = record.event === 'closed' || record.event === 'seen' ? 0 : 1;
     const parts = partsOf(record);
     const key = JSON.stringify(parts);
     const known = minute.byKey.get(key);

@@ -32,6 +32,7 @@ const line = z.object({
   reason: z.string().max(1_024).exactOptional(),
   packets: both,
   bytes: both,
+  estimated: z.literal(true).exactOptional(),
   started: z.number().exactOptional(),
   ended: z.number().exactOptional(),
 });
@@ -39,11 +40,11 @@ const line = z.object({
 /** Returns the line of a record, without its end. Pure. */
 export function storedFlow(record: FlowRecord): string {
   const { timeMs, event, verdict, reporter, protocol, source, destination, service, startedMs, endedMs } = record;
-  const { egress, ingress, reason, packets, bytes } = record;
+  const { egress, ingress, reason, packets, bytes, estimated } = record;
   return JSON.stringify({
     ...{ t: timeMs, event, verdict, reporter, protocol, from: endLine(source), to: endLine(destination) },
     ...(service && { service: { ...service, ip: service.ip.text } }),
-    ...{ egress, ingress, reason, packets, bytes, started: startedMs, ended: endedMs },
+    ...{ egress, ingress, reason, packets, bytes, estimated, started: startedMs, ended: endedMs },
   });
 }
 

@@ -26,6 +26,8 @@ export interface SeenConnection {
 export interface ClosedConnection extends SeenConnection {
   readonly packets?: { readonly out: number; readonly in: number };
   readonly bytes?: { readonly out: number; readonly in: number };
+  /** True if the bytes are an estimate; then the packets are not known. */
+  readonly estimated?: true;
   readonly startedMs?: number;
   readonly endedMs: number;
 }

@@ -4,6 +4,7 @@ import { admitting } from '../../../dataplane/compile/compile-commit.ts';
 import { familiesOf } from '../../../dataplane/compile/environment.ts';
 import { formatFlow, formatMeter } from '../../../dataplane/pipeline/format.ts';
 import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
+import { compileEnded, compileSeen } from './compile-ended.ts';
 import { compileOpened } from './compile-opened.ts';
 
 describe('copies of opened connections', () => {
@@ -47,4 +48,30 @@ describe('copies of opened connections', () => {
     const steps = compileOpened(32_784, exampleNode).flows.flatMap((flow) => flow.steps);
     expect(steps.filter(({ do: what }) => what === 'meter')).toEqual([]);
   });
+});
+
+it('copies the packets that end a TCP connection, and the one that answers the first, below the flows that admit', () => {
+  const { flows, meters = [] } = compileEnded(32_784, exampleNode);
+  const rates = 'pktps,burst,bands=type=drop,rate=200,burst_size=400';
+  expect(meters.map(formatMeter)).toEqual([`meter=229392,${rates}`, `meter=294928,${rates}`]);
+  const own = 'in_port=32784,reg11=0x0/0x80000000';
+  const to = (reason: string, meter: number) => `actions=controller(max_len=128,userdata=${reason},meter_id=${meter}),goto_table:tunnel`;
+  expect(flows.map(formatFlow)).toEqual(
+    familiesOf(exampleNode).flatMap((family) => {
+      const tcp = family === 'ipv4' ? 'tcp' : 'tcp6';
+      return [
+        `table=commit,priority=190,${own},ct_state=+trk+est-rpl,${tcp},tcp_flags=+fin ${to('0d', 229_392)}`,
+        `table=commit,priority=195,${own},ct_state=+trk+est,${tcp},tcp_flags=+rst ${to('0d', 229_392)}`,
+        `table=commit,priority=100,${own},ct_state=+trk+est+rpl,${tcp},tcp_flags=+syn ${to('0e', 294_928)}`,
+      ];
+    }),
+  );
+});
+
+it('copies packets of any established connection below all others, at a low rate', () => {
+  const { flows, meters = [] } = compileSeen(32_784, exampleNode);
+  expect(meters.map(formatMeter)).toEqual(['meter=360464,pktps,burst,bands=type=drop,rate=20,burst_size=20']);
+  expect(flows.map(({ priority: level, steps }) => [level, steps.map(({ do: what }) => what).join()])).toEqual(
+    familiesOf(exampleNode).map(() => [1, 'toAgent,goto']),
+  );
 });

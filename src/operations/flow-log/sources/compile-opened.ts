@@ -10,10 +10,17 @@ import { ofPorts, openedMeters } from '../../../dataplane/pipeline/well-known.ts
 const copied = { pod: { rate: 200, burst: 400 }, shared: { rate: 2_000, burst: 4_000 } } as const;
 
 /** Bytes of a packet that the agent needs: the headers, with extension headers of IPv6. */
-const HEADERS_BYTES = 128;
+export const copiedHeaderBytes = 128;
 
-/** Priority of the flows that copy nothing: a reader of the copies' counters leaves them out. */
-export const uncopiedPriority = priority.above;
+const levels = { throughService: priority.aboveHigh, direct: priority.aboveNormal, uncopied: priority.above } as const;
+
+/** Priorities of the flows that copy openings. */
+export const openedPriorities: ReadonlySet<number> = new Set([levels.throughService, levels.direct]);
+
+/** Rate and burst of copies of packets that enter by a port. */
+export function copyRateOf(ofPort: number): Pick<Meter, 'rate' | 'burst'> {
+  return ofPort === ofPorts.tunnel || ofPort === ofPorts.gateway ? copied.shared : copied.pod;
+}
 
 /** Owner of the flows for one port. */
 export function openedOwner(ofPort: number): Owner {
@@ -28,9 +35,8 @@ export function openedOwner(ofPort: number): Owner {
  * probe of `seinectl trace` is not copied: no pod sent it.
  */
 export function compileOpened(ofPort: number, environment: NodeEnvironment): Wanted {
-  const rate = ofPort === ofPorts.tunnel || ofPort === ofPorts.gateway ? copied.shared : copied.pod;
-  const own: Meter = { id: openedMeters.offset + ofPort, unit: 'packets', ...rate };
-  const copy: Step = { do: 'toAgent', reason: 'opened', meter: own.id, bytes: HEADERS_BYTES };
+  const own: Meter = { id: openedMeters.offset + ofPort, unit: 'packets', ...copyRateOf(ofPort) };
+  const copy: Step = { do: 'toAgent', reason: 'opened', meter: own.id, bytes: copiedHeaderBytes };
   const withCopy = (flow: Flow, level: number, match: Match): Flow => ({
     ...flow,
     priority: level,
@@ -44,8 +50,8 @@ export function compileOpened(ofPort: number, environment: NodeEnvironment): Wan
       const { throughService, direct } = admitting(family);
       const unknown = { ctMarks: [...(direct.match.ctMarks ?? []), ctMark.source(0)] };
       return [
-        withCopy(throughService, priority.aboveHigh, {}),
-        withCopy(direct, priority.aboveNormal, unknown),
+        withCopy(throughService, levels.throughService, {}),
+        withCopy(direct, levels.direct, unknown),
         ...echoesOfNodes(ofPort, environment, direct),
       ];
     }),
@@ -60,7 +66,7 @@ function echoesOfNodes(ofPort: number, { gateway }: NodeEnvironment, direct: Flo
     .filter(({ family }) => family === direct.match.payload)
     .map((address) => ({
       ...direct,
-      priority: uncopiedPriority,
+      priority: levels.uncopied,
       match: { ...direct.match, inPort: ofPort, protocol: address.family === 'ipv4' ? 'icmp' : 'icmp6', [side]: address },
     }));
 }

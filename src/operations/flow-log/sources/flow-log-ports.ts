@@ -1,13 +1,20 @@
 import { familiesOf, type NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import { nothing } from '../../../dataplane/desired/host-entries.ts';
 import type { Owner } from '../../../dataplane/pipeline/cookie.ts';
 import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
 import type { NodeState } from '../../../dataplane/targets/node-state.ts';
+import { compileEnded, compileSeen } from './compile-ended.ts';
 import { compileOpened, openedOwner } from './compile-opened.ts';
+
+/** Time for which packets of connections are copied that were open before the log was turned on (ms). */
+const SEEN_FOR_MS = 60_000;
 
 interface FlowLogPortsOptions {
   /** Returns the current environment. */
   readonly environment: () => NodeEnvironment;
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
+  /** True if packets of open connections, and those that end them, are copied as well: the kernel's tracker reports ends without them. */
+  readonly copiesEnds: boolean;
 }
 
 /** Ports whose opened connections OVS copies to the agent: those of all attachments, the tunnel and the gateway; none while it is off. */
@@ -17,6 +24,8 @@ export class FlowLogPorts {
   /** Families and addresses of the gateway for which the flows of a port were compiled. */
   readonly #wanted = new Map<number, string>();
   #isOn = false;
+  /** Set while packets of connections that were open before are copied. */
+  #ending: NodeJS.Timeout | undefined;
 
   constructor(options: FlowLogPortsOptions) {
     this.#options = options;
@@ -34,14 +43,21 @@ export class FlowLogPorts {
 
   turn(state: 'on' | 'off'): void {
     this.#isOn = state === 'on';
+    clearTimeout(this.#ending);
+    this.#ending = undefined;
+    if (this.#isOn && this.#options.copiesEnds)
+      this.#ending = setTimeout(() => {
+        this.#ending = undefined;
+        this.update();
+      }, SEEN_FOR_MS).unref();
     this.update();
   }
 
   /** Sets the flows of all ports after a change. */
   update(): void {
-    const { environment, nodeState } = this.#options;
+    const { environment, nodeState, copiesEnds } = this.#options;
     const now = environment();
-    const compiledFor = [...familiesOf(now), ...now.gateway.addresses.map(({ text }) => text)].join();
+    const compiledFor = [...familiesOf(now), ...now.gateway.addresses.map(({ text }) => text), this.#ending ? 'seen' : ''].join();
     const ports = new Set(this.#isOn ? [ofPorts.tunnel, ofPorts.gateway, ...this.#attached.values()] : []);
     for (const port of this.#wanted.keys()) {
       if (ports.has(port)) continue;
@@ -51,7 +67,11 @@ export class FlowLogPorts {
     for (const port of ports) {
       if (this.#wanted.get(port) === compiledFor) continue;
       this.#wanted.set(port, compiledFor);
-      nodeState.want(openedOwner(port), compileOpened(port, now));
+      const opened = compileOpened(port, now);
+      const ended = copiesEnds ? compileEnded(port, now) : nothing;
+      const seen = this.#ending ? compileSeen(port, now) : nothing;
+      const flows = [opened, ended, seen].flatMap((each) => each.flows);
+      nodeState.want(openedOwner(port), { ...nothing, flows, meters: [opened, ended, seen].flatMap((each) => each.meters) });
     }
   }
 }

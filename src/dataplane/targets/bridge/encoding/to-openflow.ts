@@ -12,7 +12,7 @@ import { probeNumberBits, reg } from '../../../pipeline/fields.ts';
 import type { CtExec, CtState, CtStep, Match, MatchProtocol, Nat, Step, Transport } from '../../../pipeline/flow.ts';
 import type { Mark } from '../../../pipeline/registers.ts';
 import { tables } from '../../../pipeline/tables.ts';
-import { packetInReason, probeTunnelKey } from '../../../pipeline/well-known.ts';
+import { type PipelinePacketInReason, packetInReason, probeTunnelKey } from '../../../pipeline/well-known.ts';
 import { toLearn } from './learn-actions.ts';
 import { etherTypes, ipProtocols, portFields, type RegisterName, range, registerName, whole } from './openflow-words.ts';
 
@@ -23,10 +23,11 @@ import { etherTypes, ipProtocols, portFields, type RegisterName, range, register
 export const packetInController = 1;
 /** Controller number for copies of packets that continue without the agent: a connection of their own, so that they delay no other. */
 export const copyController = 2;
+const copyReasons: ReadonlySet<PipelinePacketInReason> = new Set(['opened', 'ended', 'answered', 'seen']);
 
 const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
 /** Bits of TCP flags. Source: RFC 9293 section 3.1 "Control bits"; without those of RFC 3168. */
-const tcpFlagBits = { syn: 0x02, rst: 0x04 } as const;
+const tcpFlagBits = { fin: 0x01, syn: 0x02, rst: 0x04 } as const;
 const tcpControlBits = 0x3f;
 /** Bit of `ip_frag` that all fragments have. Source: ovs-fields(7) "ip_frag". */
 const anyFragment = 1;
@@ -61,6 +62,7 @@ function setHeader(fields: MatchFields, match: Match): void {
   if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
   if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;
   if (match.tcpFlags !== undefined) fields.tcp_flags = { value: tcpFlagBits[match.tcpFlags], mask: tcpControlBits };
+  if (match.tcpFlag !== undefined) fields.tcp_flags = { value: tcpFlagBits[match.tcpFlag], mask: tcpFlagBits[match.tcpFlag] };
   if (match.fragment !== undefined) fields.ip_frag = { value: anyFragment, mask: anyFragment };
   if (match.icmpType !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_type' : 'icmp_type'] = match.icmpType;
   if (match.icmpCode !== undefined) fields[match.protocol === 'icmp6' ? 'icmpv6_code' : 'icmp_code'] = match.icmpCode;
@@ -199,7 +201,7 @@ function toAction(step: Step): readonly Action[] {
       return [
         {
           kind: 'controller',
-          controller: step.reason === 'opened' ? copyController : packetInController,
+          controller: copyReasons.has(step.reason) ? copyController : packetInController,
           ...(step.bytes === undefined ? {} : { maxLength: step.bytes }),
           userdata: Uint8Array.of(packetInReason[step.reason], ...Buffer.from(step.detail ?? '')),
           ...(step.meter === undefined ? {} : { meter: step.meter }),
