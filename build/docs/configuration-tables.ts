@@ -120,7 +120,8 @@ const groups: Groups = {
     'flowLog.openings': 'opened connections a second that a node records, shared equally by its namespaces; further ones are counted',
     'flowLog.records': 'records in memory, of 128 bytes each',
     'flowLog.denied': 'record denied connections of all pods',
-    'flowLog.closes': 'record ends of connections, and on the userspace data path connections that were open when the log was turned on',
+    'flowLog.closes':
+      'record ends of connections: auto on the kernel data path, always also on the userspace data path, where it costs more',
     'flowLog.namespaceMetrics': 'count connections by namespace in a metric of at most 100 series',
     'flowLog.keep': {
       meaning: 'maximum size of denied, refused and closed connections on disk; 0: none',

@@ -125,33 +125,43 @@ const NICIRA_HEADER_BYTES = HEADER_BYTES + 8;
 
 /** Source: Open vSwitch `NXT_PACKET_IN2`: properties (`nx_packet_in2_prop_type`). */
 export function decodePacketIn2(message: Uint8Array): PacketIn {
-  let found: PacketIn = { table: 0, reason: 'noMatch', fields: {}, fullLength: 0, data: new Uint8Array(0) };
-  eachProperty(new ByteReader(message, 'packet-in').skip(NICIRA_HEADER_BYTES), (type, body) => {
-    found = { ...found, ...readPacketInProperty(type, body) };
-  });
-  return found.fullLength === 0 ? { ...found, fullLength: found.data.length } : found;
+  const found: WritablePacketIn = { table: 0, reason: 'noMatch', fields: {}, fullLength: 0, data: new Uint8Array(0) };
+  eachProperty(new ByteReader(message, 'packet-in').skip(NICIRA_HEADER_BYTES), (type, body) => readPacketInProperty(found, type, body));
+  if (found.fullLength === 0) found.fullLength = found.data.length;
+  return found;
 }
 
-function readPacketInProperty(type: number, r: ByteReader): Partial<PacketIn> {
+type WritablePacketIn = { -readonly [Key in keyof PacketIn]: PacketIn[Key] };
+
+/** Sets one member: a copy of all of them for each property took a third of the time of a packet. */
+function readPacketInProperty(found: WritablePacketIn, type: number, r: ByteReader): void {
   switch (type) {
     case PACKET:
-      return { data: r.raw(r.remaining) };
+      found.data = r.raw(r.remaining);
+      break;
     case FULL_LENGTH:
-      return { fullLength: r.u32() };
+      found.fullLength = r.u32();
+      break;
     case TABLE:
-      return { table: r.u8() };
+      found.table = r.u8();
+      break;
     case COOKIE:
-      return { cookie: r.skip(4).u64() };
+      found.cookie = r.skip(4).u64();
+      break;
     case REASON:
-      return { reason: reasonNumbered(r.u8()) };
+      found.reason = reasonNumbered(r.u8());
+      break;
     case METADATA:
-      return { fields: decodeOxmFields(r.raw(r.remaining)) };
+      found.fields = decodeOxmFields(r.raw(r.remaining));
+      break;
     case USERDATA:
-      return { userdata: r.raw(r.remaining).slice() };
+      found.userdata = r.raw(r.remaining).slice();
+      break;
     case CONTINUATION:
-      return { continuation: r.raw(r.remaining).slice() };
+      found.continuation = r.raw(r.remaining).slice();
+      break;
     default:
-      return {};
+      break; // of a later Open vSwitch
   }
 }
 

@@ -2,6 +2,7 @@
  * Opens connections, each for one small request: measures their rate and duration.
  *
  *   connects serve ADDRESS PORT                  echoes each connection's message and waits for its end
+ *   connects once ADDRESS PORT                   one
  *   connects ask ADDRESS PORT SECONDS WIDTH      WIDTH concurrently; prints connections a second, the median and the longest time in microseconds
  */
 #include <arpa/inet.h>
@@ -125,6 +126,10 @@ int main(int argc, char **argv)
 	inet_pton(AF_INET, argv[2], &to.sin_addr);
 	if (!strcmp(argv[1], "ask") && argc == 6) {
 		ask_many(&to, atof(argv[4]), atoi(argv[5]));
+		return 0;
+	}
+	if (!strcmp(argv[1], "once")) {
+		once(&to);
 		return 0;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);

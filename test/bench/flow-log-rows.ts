@@ -9,7 +9,7 @@ import { compiled } from './compiled.ts';
 import { addressOf, serverIn } from './connection-rows.ts';
 import { type Measured, median } from './row.ts';
 
-export const flowLogRowNames = ['flows.connrate', 'flows.agent.cpu', 'flows.switch.cpu', 'flows.rss'];
+export const flowLogRowNames = ['flows.connrate', 'flows.connection.cpu', 'flows.agent.cpu', 'flows.switch.cpu', 'flows.rss'];
 
 const port = 80;
 /** Pods that open connections: each has its own rate of 200 records a second. */
@@ -28,6 +28,8 @@ interface Round {
   /** Share of a CPU of the agent and of ovs-vswitchd. */
   readonly agent: number;
   readonly vswitchd: number;
+  /** Share of a CPU of the clients, which end with the round. */
+  readonly children: number;
 }
 
 /** Cost of the flow log: connections of eight pods to one, with the log on and off in turn. */
@@ -55,7 +57,7 @@ async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
   try {
     for (let round = 0; round < rounds; round++)
       for (const state of round % 2 === 0 ? (['off', 'on'] as const) : (['on', 'off'] as const)) {
-        await turn(lab, state);
+        await turnFlowLog(lab, state);
         const measured = await connect(lab, askers, address);
         if (round > 0) taken[state].push(measured); // the first round warms up
         if (round > 0) memory[state].push(lab.residentMemory());
@@ -74,15 +76,19 @@ function rowsOf({ on, off }: Record<'on' | 'off', readonly Round[]>, memory: Rec
   const idle = median(off.map(({ agent }) => agent));
   const cost = on.map(({ agent, recorded }) => ((agent - idle) * 100_000) / recorded);
   const each = (values: readonly Round[]) => values.map(({ vswitchd, rate }) => (vswitchd * 1e6) / rate);
+  const whole = (values: readonly Round[]) =>
+    values.map(({ agent, vswitchd, children, rate }) => ((agent + vswitchd + children) * 1e6) / rate);
   return [
     { name: 'flows.connrate', unit: 'connections/s', ours: on.map(({ rate }) => rate), peer: peer(off.map(({ rate }) => rate)) },
+    // Of all that share the CPUs but the server: where these are busy, the rate is in inverse proportion, whatever else runs on the host.
+    { name: 'flows.connection.cpu', unit: 'µs/connection', ours: whole(on), peer: peer(whole(off)) },
     { name: 'flows.agent.cpu', unit: '% of a CPU at 1,000/s', ours: cost },
     { name: 'flows.switch.cpu', unit: 'µs/connection', ours: each(on), peer: peer(each(off)) },
     { name: 'flows.rss', unit: 'MiB', ours: memory.on, peer: peer(memory.off) },
   ];
 }
 
-async function turn(lab: BenchLab, state: 'on' | 'off'): Promise<void> {
+export async function turnFlowLog(lab: BenchLab, state: 'on' | 'off'): Promise<void> {
   await setLive(lab.api, { 'flowLog.enabled': state === 'on' ? 'true' : null }, signal);
   await until(
     async () => (await lab.metric('flow_log_enabled')) === (state === 'on' ? 1 : 0) && (await companions(lab)) > 0 === (state === 'on'),
@@ -104,20 +110,35 @@ async function connect(lab: BenchLab, askers: readonly { readonly netns: string 
     ),
   );
   const after = await readings(lab);
+  const rate = rates.reduce((sum, each) => sum + each, 0);
+  return { rate, ...shareOf(before, after) };
+}
+
+/** Rates and shares of a CPU between two readings. */
+export function shareOf(before: Readings, after: Readings): Omit<Round, 'rate'> {
   const elapsed = (after.atMs - before.atMs) / 1_000;
+  const share = (of: 'agent' | 'vswitchd' | 'children'): number => (after[of] - before[of]) / ticksPerSecond / elapsed;
   return {
-    rate: rates.reduce((sum, rate) => sum + rate, 0),
     recorded: (after.recorded - before.recorded) / elapsed,
-    agent: (after.agent - before.agent) / ticksPerSecond / elapsed,
-    vswitchd: (after.vswitchd - before.vswitchd) / ticksPerSecond / elapsed,
+    agent: share('agent'),
+    vswitchd: share('vswitchd'),
+    children: share('children'),
   };
 }
 
-async function readings(lab: BenchLab) {
+type Readings = Awaited<ReturnType<typeof readings>>;
+
+export async function readings(lab: BenchLab) {
   const recorded = await lab.metric('flows_total', { event: 'opened' });
   const pids = [agentProcess(lab.plan, lab.node)?.pid, ovsProcess(lab.paths.dir, 'ovs-vswitchd')?.pid];
   const [agent = 0, vswitchd = 0] = pids.map(ticksOf);
-  return { recorded, agent, vswitchd, atMs: performance.now() };
+  return { recorded, agent, vswitchd, children: childTicks(), atMs: performance.now() };
+}
+
+/** User and system time of children that have ended. Source: proc(5), /proc/PID/stat fields 16 and 17. */
+function childTicks(): number {
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return Number(fields[13]) + Number(fields[14]);
 }
 
 /** User and system time of a process. Source: proc(5), /proc/PID/stat fields 14 and 15. */

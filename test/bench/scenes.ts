@@ -5,6 +5,7 @@ import { clusterPolicyRowNames, clusterPolicyRows } from './cluster-policy-rows.
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
 import { directRowNames, directRows } from './direct-rows.ts';
 import { fleetRowNames, fleetRows } from './fleet-rows.ts';
+import { flowLogLoadRowNames, flowLogLoadRows } from './flow-log-load-rows.ts';
 import { flowLogRowNames, flowLogRows } from './flow-log-rows.ts';
 import { largeObjectRowNames, largeObjects } from './large-object-rows.ts';
 import { loopRowNames } from './loop-rows.ts';
@@ -63,6 +64,7 @@ export const scenes: readonly Scene[] = [
   { rows: policyNetworksRowNames, measure: policyNetworksRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
   { rows: flowLogRowNames, measure: ({ print }) => flowLogRows(print) },
+  { rows: flowLogLoadRowNames, measure: ({ print }) => flowLogLoadRows(print) },
   { rows: fleetRowNames, measure: fleetRows },
 ];
 

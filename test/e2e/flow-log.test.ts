@@ -1,5 +1,6 @@
-import { appendFileSync, existsSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { createAll } from '../../lab/demo/workload.ts';
@@ -39,6 +40,7 @@ const nodes = () => lab.lab.plan.nodes.map(({ name }) => name);
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
+  for (const number of [1, 2, 3]) await configure(number, {});
   service = await lab.service('flow-log', { selector: { app: 'web' } });
   await createAll(lab.lab.api, [namespaceManifest('seine-system')], signal());
   await createAll(
@@ -50,6 +52,16 @@ beforeAll(async () => {
 afterAll(async () => {
   await lab?.remove();
 });
+
+/** Restarts the agent of a node with these settings of the flow log. */
+async function configure(number: number, more: object): Promise<void> {
+  await lab.lab.agent(number, 'stop');
+  const { agentConfig } = nodePaths(lab.lab.plan.dir, nodes()[number - 1] ?? '');
+  const flowLog = stringify({ flowLog: { closes: 'always', ...more } });
+  writeFileSync(agentConfig, readFileSync(agentConfig, 'utf8').replace(/^flowLog:\n(?: .*\n)*/m, '') + flowLog);
+  await lab.lab.agent(number, 'start');
+  await lab.lab.untilReady(number);
+}
 
 async function turn(state: 'on' | 'off'): Promise<void> {
   const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'seine-live' }, data: { 'flowLog.enabled': 'true' } };
@@ -212,7 +224,8 @@ it('shows a connection that was open before the log was on, until it ends, with 
   const { node } = lab.lab.pod('client-1');
   const web = lab.ip('web-1', 'ipv4');
   const client = await connectTcpIn(lab.place('client-1'), web, 80, signal());
-  const about = async (query: string) => (await read(node, `${query}&from-port=${client.localPort}&to-ip=${web}`)).flows;
+  const about = async (query: string) =>
+    (await read(node, `${query}&from-port=${client.localPort}&to-ip=${web}`)).flows.filter(({ event }) => event !== 'gap');
   try {
     await turn('on');
     await eventually(async () => {
@@ -272,14 +285,10 @@ it('exports connections as OTLP logs and by IPFIX, from the bundled agent', asyn
   const reader = new IpfixReader();
   ipfix.on('message', (message) => reader.message(message));
   try {
-    await lab.lab.agent(number, 'stop');
-    const flowLog = {
+    await configure(number, {
       otlp: { endpoint: 'http://127.0.0.1:4318', filter: 'event=opened&to-pod=demo/web' },
       ipfix: { collector: 'udp://127.0.0.1:4739' },
-    };
-    appendFileSync(nodePaths(lab.lab.plan.dir, node).agentConfig, stringify({ flowLog }));
-    await lab.lab.agent(number, 'start');
-    await lab.lab.untilReady(number);
+    });
     await eventually(async () => expect((await read(node)).state.enabled).toBe(true));
     await eventually(async () => {
       await ask({ from: lab.place('client-2'), protocol: 'tcp', address: lab.ip('web-1', 'ipv4'), port: 80, timeoutMs: 5_000 });
@@ -316,6 +325,31 @@ it('exports connections as OTLP logs and by IPFIX, from the bundled agent', asyn
   } finally {
     ipfix.close();
     await otlp.close();
+  }
+});
+
+it('answers each datagram to a Service without endpoints while a pod floods openings', async () => {
+  const { spec } = await lab.service('flow-log-empty', { selector: { app: 'none' } });
+  const asking = () =>
+    ask({ from: lab.place('client-2'), protocol: 'udp', address: spec.clusterIPs?.[0] ?? '', port: 80, timeoutMs: 10_000 });
+  await eventually(async () => expect((await asking()).is).toBe('REFUSED'));
+  const flood = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), 0);
+  const web = lab.ip('web-2', 'ipv4');
+  let isOver = false;
+  const flooding = (async () => {
+    for (let port = 1_024; !isOver; port = port < 60_000 ? port + 1 : 1_024) {
+      flood.send('x', port, web);
+      if (port % 64 === 0) await nextTurn();
+    }
+  })();
+  try {
+    const answers: string[] = [];
+    for (let count = 0; count < 20; count++) answers.push((await asking()).is);
+    expect(answers).toEqual(Array(20).fill('REFUSED'));
+  } finally {
+    isOver = true;
+    await flooding;
+    flood.close();
   }
 });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { closesChoices } from '../../operations/flow-log/closes-choices.ts';
 import { exportFilter } from '../../operations/flow-log/export/export-filter.ts';
 import type { IpfixCollector } from '../../operations/flow-log/export/ipfix-receiver.ts';
 import { absolutePath, size } from './value-schemas.ts';
@@ -62,8 +63,11 @@ export const flowLogSchema = z.strictObject({
   records: z.int().min(1_024).max(1_048_576).default(65_536),
   /** True if denied connections of all pods are recorded. */
   denied: z.boolean().default(true),
-  /** True if ends of connections are recorded: on the kernel's data path of all with bytes, on the userspace data path of TCP with an estimate of them. */
-  closes: z.boolean().default(true),
+  /**
+   * Ends of connections. `auto`: on the kernel's data path, of all with their bytes. `always`: also on the userspace data path, of TCP with
+   * an estimate of the bytes, for which OVS copies two more packets of each connection to the agent.
+   */
+  closes: z.enum(closesChoices).default('auto'),
   /** Maximum size of denied, refused and closed connections below `stateDir`/flows; 0: they are in memory only. */
   keep: size.default(16 * 2 ** 20),
   /** True if a metric counts connections by namespace, of at most 100 series. */

@@ -2,10 +2,11 @@ import type { FlowLine, FlowLogState, FlowLosses, FlowSummaries } from '../../ap
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { type ClosesSettings, recordsEnds } from './closes-choices.ts';
 import type { FlowLog } from './flow-log.ts';
-import { openNow } from './open-now.ts';
 import { flowView } from './flow-view.ts';
 import type { OpenedFlowLog } from './open-flow-log.ts';
+import { openNow } from './open-now.ts';
 import { flowFilter } from './records/flow-filter.ts';
 import type { RunningFlowLog } from './running-flow-log.ts';
 
@@ -22,11 +23,7 @@ const CHUNK_LENGTH = 64 * 1024;
 const NOT_NUMBERED = -1;
 
 export interface FlowLogPort {
-  readonly config: {
-    readonly nodeName: string;
-    readonly ovsDatapathType: 'system' | 'netdev';
-    readonly flowLog: { readonly closes: boolean };
-  };
+  readonly config: { readonly nodeName: string } & ClosesSettings;
   /** @throws SeineError `UNAVAILABLE` until the node is known */
   readonly running: () => {
     readonly flowLog: Pick<OpenedFlowLog, 'running'>;
@@ -49,7 +46,15 @@ export function flowLogLines(port: FlowLogPort, query: URLSearchParams, signal: 
   const matches = flowFilter(query);
   const seconds = numberIn(query, 'since', secondsMax);
   const follows = query.get('follow') === 'true';
-  if (query.get('now') === 'true') return openLines(port, matches);
+  if (query.get('now') === 'true') {
+    const { config } = port;
+    if (config.ovsDatapathType === 'netdev' && !recordsEnds(config))
+      throw new SeineError(
+        'INVALID_INPUT',
+        'now: on the userspace data path the log knows open connections only with flowLog.closes: always',
+      );
+    return openLines(port, matches);
+  }
   const last = numberIn(query, 'last', lastMax) ?? (seconds === undefined ? (follows ? 0 : lastDefault) : lastMax);
   if (follows && followers >= followersMax)
     throw new SeineError('UNAVAILABLE', `${followersMax} readers follow the flow log already; end one of them`);
@@ -189,9 +194,10 @@ function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: nu
   };
 }
 
-function sourcesOf({ ovsDatapathType, flowLog }: FlowLogPort['config']): readonly string[] {
-  const closed = ovsDatapathType === 'system' ? ['closed'] : ['closed of TCP', 'bytes estimated', 'seen'];
-  return ['opened', 'denied', 'refused', ...(flowLog.closes ? closed : [])];
+function sourcesOf(config: FlowLogPort['config']): readonly string[] {
+  const isUserspace = config.ovsDatapathType === 'netdev';
+  const closed = isUserspace ? ['closed of TCP', 'bytes estimated'] : ['closed'];
+  return ['opened', ...(isUserspace ? ['seen'] : []), 'denied', 'refused', ...(recordsEnds(config) ? closed : [])];
 }
 
 const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };

@@ -8,7 +8,9 @@ type FlowSample = readonly [labels: Readonly<Record<string, string>>, value: num
 /** Returns the metrics of a log; of one that is off, no series with labels. Their number does not depend on pods. */
 export function flowLogSamples(
   running: Pick<RunningFlowLog, 'flows' | 'exports' | 'namespaces'> | undefined,
-): Readonly<Record<'flow_log_enabled' | 'flows_total' | 'flows_by_namespace_total' | 'flows_lost_total' | 'flow_export_total', readonly FlowSample[]>> {
+): Readonly<
+  Record<'flow_log_enabled' | 'flows_total' | 'flows_by_namespace_total' | 'flows_lost_total' | 'flow_export_total', readonly FlowSample[]>
+> {
   const log = running?.flows;
   const losses = log?.lossesTotal;
   return {

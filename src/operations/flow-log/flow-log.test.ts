@@ -217,3 +217,30 @@ it('records the end of a connection that it did not see, once, and counts ends b
   expect(log.get(1)).toMatchObject({ event: 'closed', reporter: 'destination' });
   expect([log.numbers.next, log.lossesTotal.ends]).toEqual([2, 3]);
 });
+
+it('knows which TCP connections are open: recorded, and without a recorded end', () => {
+  const { log } = opened({ openings: 100 });
+  const [first, second] = [
+    connection('10.0.0.5', '10.0.1.9'),
+    { ...connection('10.0.0.5', '10.0.1.9'), source: { ip: parseIp('10.0.0.5'), port: 7 } },
+  ];
+  log.opened(first, 'pod');
+  log.opened(second, 'pod');
+  log.opened({ ...first, protocol: 17 }, 'pod');
+  log.ended({ connection: first, isReply: false }, 'pod');
+  const open = Array.from({ length: log.numbers.next }, (_, number) => log.openAt(number)).filter((flow) => flow !== undefined);
+  expect(open.map(({ source }) => source.port)).toEqual([7]);
+});
+
+it('shows a connection of the tracker as its opening, or with present names, and records nothing', () => {
+  const { log, clock } = opened();
+  const known = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
+  log.opened(known, 'pod');
+  clock.wall += 5_000;
+  expect(log.nowOpen(known)).toMatchObject({ event: 'opened', timeMs: 1_000_000, service: { name: 'shop/db' } });
+  expect(log.nowOpen(connection('10.0.1.9', '10.0.0.5'))).toMatchObject({
+    ...{ event: 'seen', reporter: 'destination', timeMs: 1_005_000 },
+    ...{ source: { name: 'shop/db-0' }, destination: { name: 'shop/web-1' } },
+  });
+  expect(log.numbers.next).toBe(1);
+});

@@ -4,11 +4,11 @@ import { serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
 import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
 import { FairShares } from '../../policy/denied-log/fair-shares.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
+import { RecordedOpenings, tupleOf } from './recorded-openings.ts';
 import type { FlowRecord, NumberedFlow, RecordedEnd } from './records/flow-record.ts';
 import { FlowRing } from './records/flow-ring.ts';
 import { FlowSummaryMinutes, type SummaryMinute } from './records/flow-summaries.ts';
 import { LossTally } from './records/loss-tally.ts';
-import { OpenedIndex } from './records/opened-index.ts';
 import {
   type AddressNames,
   type ClosedConnection,
@@ -60,7 +60,7 @@ export class FlowLog {
   readonly #ring: FlowRing;
   readonly #shares: FairShares;
   readonly #endShares: FairShares;
-  readonly #opened: OpenedIndex;
+  readonly #opened: RecordedOpenings;
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
   readonly #recent = new Map<string, RecentDenial>();
@@ -72,7 +72,7 @@ export class FlowLog {
   constructor(options: FlowLogOptions) {
     this.#options = options;
     this.#ring = new FlowRing(options.records);
-    this.#opened = new OpenedIndex(options.records);
+    this.#opened = new RecordedOpenings(this.#ring, options.records);
     this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     this.#endShares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     this.#startMs = options.clock.wallMs();
@@ -121,7 +121,7 @@ export class FlowLog {
 
   /** Returns a connection that is open as its record, without adding one: its opening, or else with the names that are valid now. */
   nowOpen(connection: SeenConnection): FlowRecord {
-    const opened = this.#openingOf(connection);
+    const opened = this.#opened.of(connection);
     if (opened) return opened;
     const { source, destination, service } = this.#ends(connection);
     const isSender = this.#isHere(source);
@@ -180,12 +180,12 @@ export class FlowLog {
       ...(egress && { egress }),
       ...(ingress && { ingress }),
     });
-    this.#index(connection, number);
+    this.#opened.add(connection, number);
   }
 
   /** Notes the packet that answered the first one of a TCP connection: where what its other end sends begins. */
   replied({ connection, tcp }: LaterPacket): void {
-    const opened = this.#openingOf(connection);
+    const opened = this.#opened.of(connection);
     if (opened && tcp) this.#ring.setFirst(opened.number, firstOfBoth(tcp));
   }
 
@@ -195,7 +195,7 @@ export class FlowLog {
    * @param through place from which its client's packet came
    */
   seen({ connection, tcp }: LaterPacket, through: Place): void {
-    if (this.#openingOf(connection)) return;
+    if (this.#opened.of(connection)) return;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
       this.lost('rate', 1);
@@ -206,15 +206,8 @@ export class FlowLog {
       reporter: this.#reporterOf(destination, through),
       ...(service && { service }),
     });
-    this.#index(connection, number);
+    this.#opened.add(connection, number);
     if (tcp) this.#ring.setFirst(number, numbersNow(tcp));
-  }
-
-  #index(connection: SeenConnection, number: number): void {
-    this.#opened.add(tupleOf(connection), number);
-    const { asked, destination } = connection;
-    // Replies have the address of the Service.
-    if (asked && asked.ip.text !== destination.ip.text) this.#opened.add(tupleOf({ ...connection, destination: asked }), number);
   }
 
   /**
@@ -224,7 +217,7 @@ export class FlowLog {
    * @param through place from which the packet came
    */
   ended({ connection, isReply, tcp }: LaterPacket, through: Place): void {
-    const opened = this.#openingOf(connection);
+    const opened = this.#opened.of(connection);
     const isKnown = opened ? !this.#ring.end(opened.number) : this.#isRepeated(`ended ${tupleOf(connection)}`);
     if (isKnown) return;
     const { source, destination } = opened ?? this.#ends(connection);
@@ -249,7 +242,7 @@ export class FlowLog {
    * @param through origin of the connection
    */
   closed(connection: ClosedConnection, through: Place): void {
-    const opened = this.#openingOf(connection);
+    const opened = this.#opened.of(connection);
     if (opened) this.#ring.end(opened.number);
     this.#close(connection, opened, through);
   }
@@ -274,24 +267,6 @@ export class FlowLog {
 
   #reporterOf(destination: RecordedEnd, through: Place): FlowRecord['reporter'] {
     return through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source';
-  }
-
-  /** Returns the record of a connection's opening, by the address that its client requested if that is known. */
-  #openingOf({ protocol, source, destination, asked }: SeenConnection): NumberedFlow | undefined {
-    return (
-      (asked && this.#recordedOpening(tupleOf({ protocol, source, destination: asked }))) ??
-      this.#recordedOpening(tupleOf({ protocol, source, destination }))
-    );
-  }
-
-  #recordedOpening(tuple: string): NumberedFlow | undefined {
-    for (const number of this.#opened.candidates(tuple)) {
-      const flow = this.#ring.get(number);
-      if (!flow || (flow.event !== 'opened' && flow.event !== 'seen')) continue;
-      const { service } = flow;
-      if (tupleOf(flow) === tuple || (service && tupleOf({ ...flow, destination: service }) === tuple)) return flow;
-    }
-    return undefined;
   }
 
   /** Reports whether this key was seen within the last seconds, and remembers it. */
@@ -409,10 +384,6 @@ const nowhereIp = parseIp('0.0.0.0');
 /** Name under which a node's rate is shared: a namespace, or all that are in none. */
 function namespaceOf({ kind, name = '' }: RecordedEnd): string {
   return kind === 'pod' ? name.slice(0, name.indexOf('/')) : '';
-}
-
-function tupleOf({ protocol, source, destination }: Pick<SeenConnection, 'protocol' | 'source' | 'destination'>): string {
-  return `${protocol} ${source.ip.text} ${source.port} ${destination.ip.text} ${destination.port}`;
 }
 
 function keyOf({ direction, protocol, source, destination }: DeniedConnection): string {

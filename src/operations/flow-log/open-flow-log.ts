@@ -14,6 +14,7 @@ import type { PacketIn } from '../../openflow/packet.ts';
 import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
+import { type ClosesSettings, recordsEnds } from './closes-choices.ts';
 import type { ExportSettings } from './export/flow-exports.ts';
 import { flowLogSwitch } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
@@ -41,7 +42,7 @@ interface FlowLogParts {
       readonly openings: number;
       readonly records: number;
       readonly denied: boolean;
-      readonly closes: boolean;
+      readonly closes: ClosesSettings['flowLog']['closes'];
       readonly namespaceMetrics: boolean;
       readonly keep: number;
     } & ExportSettings;
@@ -84,8 +85,9 @@ export interface OpenedFlowLog {
 /** Opens the log in the state that the settings require, and follows them until the signal aborts. */
 export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: AbortSignal): OpenedFlowLog {
   const { config, ovs, sources, nodeState, log } = parts;
-  const copiesEnds = config.flowLog.closes && config.ovsDatapathType === 'netdev';
-  const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState, copiesEnds });
+  const isUserspace = config.ovsDatapathType === 'netdev';
+  const copies = { seen: isUserspace, ends: isUserspace && recordsEnds(config) };
+  const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState, copies });
   const flowSources = sourcesOf(parts, node, signal);
   let running: RunningFlowLog | undefined;
   let closing: Promise<unknown> = Promise.resolve();
@@ -157,7 +159,7 @@ function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogPar
     probes,
     bridge: ovs.openflow,
     ...(config.ovsDatapathType === 'system' &&
-      config.flowLog.closes && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
+      recordsEnds(config) && { tracker: { open: openTracker, ...(accounting && { accounting }) } }),
     notEnforcedFor: (pod) => policy.notEnforcedFor(pod),
     log,
   };

@@ -95,6 +95,13 @@ it('is incomplete if an agent does not answer, or answers something else', async
   expect(code).toBe(3);
 });
 
+it('asks for connections that are open now', async () => {
+  const old = { node: 'node-1', isOld: true, reply: { answer: lines(stateOf('node-1'), opened) } };
+  expect((await flows([old], { now: true })).commands.at(-1)).toEqual(['seinectl', 'flows', '--raw', '--now']);
+  await fleet?.close();
+  expect((await flows([{ ...old, isOld: false }], { now: true })).requests).toEqual(['/v1/flow-log?now=true']);
+});
+
 it('reports that the log is off everywhere', async () => {
   const { code, err } = await flows([{ node: 'node-1', reply: { answer: lines(stateOf('node-1', 0, false)) } }]);
   expect(err).toContain('(node-1: the flow log is off; flowLog.enabled turns it on)');

@@ -69,6 +69,23 @@ describe('records of two nodes', () => {
     });
   });
 
+  it('have the counters of one of them, marked if they are an estimate', () => {
+    const bytes = { out: '2100', in: '9000' };
+    const ended = { event: 'closed', startedAt: '2026-11-29T14:02:11.000Z', endedAt: '2026-11-29T14:02:11.800Z' } as const;
+    const lineOf = (one: Partial<FlowView>, other: Partial<FlowView>): string => {
+      const [merged] = mergeFlows([
+        { ...atSource, ...ended, ...one },
+        { ...atDestination, ...ended, ...other },
+      ]);
+      return merged ? flowLine(merged, plain, false).replace(/^.*ingress: \S+ \S+ {2}/, '') : '';
+    };
+    const estimate = { bytes, estimated: true } as const;
+    expect(lineOf(estimate, estimate)).toBe('0.8 s  about 2.1 kB out, 9.0 kB in (estimated)  node-1 and node-2');
+    expect(lineOf({}, estimate)).toBe(lineOf(estimate, {}));
+    const exact = { bytes, packets: { out: '14', in: '11' } };
+    expect(lineOf(exact, estimate)).toBe('0.8 s  14 packets 2.1 kB out, 11 packets 9.0 kB in  node-1 and node-2');
+  });
+
   it('are not joined if they are of one node, of one end, of other ports, or too far apart', () => {
     const other: readonly FlowView[] = [
       { ...atDestination, node: 'node-1' },

@@ -85,8 +85,9 @@ function joined(one: MergedFlow, other: FlowView): MergedFlow {
   const [source, destination] = one.reporter === 'source' ? [one, other] : [other, one];
   const ended = source.verdict === 'allowed' ? destination : source;
   return {
-    ...destination,
+    ...withoutCounters(destination),
     ...source,
+    ...(source.bytes ? {} : countersOf(destination)),
     event: ended.event,
     verdict: ended.verdict,
     reporter: 'both',
@@ -94,12 +95,15 @@ function joined(one: MergedFlow, other: FlowView): MergedFlow {
     source: better(source.source, destination.source),
     destination: better(destination.destination, source.destination),
     ...(destination.ingress && { ingress: destination.ingress }),
-    ...countersOf(source.bytes ? source : destination),
     nodes: [source.node, destination.node],
   };
 }
 
-/** Counters of one node: those of the other may be counted otherwise. */
+function withoutCounters({ packets: _, bytes: __, estimated: ___, ...rest }: FlowView): FlowView {
+  return rest;
+}
+
+/** Counters of one node: those of the other may be exact, or an estimate. */
 function countersOf({ packets, bytes, estimated }: FlowView): Partial<FlowView> {
   return { ...(packets && { packets }), ...(bytes && { bytes }), ...(estimated && { estimated }) };
 }

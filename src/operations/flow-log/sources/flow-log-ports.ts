@@ -13,8 +13,8 @@ interface FlowLogPortsOptions {
   /** Returns the current environment. */
   readonly environment: () => NodeEnvironment;
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
-  /** True if packets of open connections, and those that end them, are copied as well: the kernel's tracker reports ends without them. */
-  readonly copiesEnds: boolean;
+  /** Packets that are copied besides those that open connections: of connections that were open before, and of those that end. */
+  readonly copies: { readonly seen: boolean; readonly ends: boolean };
 }
 
 /** Ports whose opened connections OVS copies to the agent: those of all attachments, the tunnel and the gateway; none while it is off. */
@@ -45,7 +45,7 @@ export class FlowLogPorts {
     this.#isOn = state === 'on';
     clearTimeout(this.#ending);
     this.#ending = undefined;
-    if (this.#isOn && this.#options.copiesEnds)
+    if (this.#isOn && this.#options.copies.seen)
       this.#ending = setTimeout(() => {
         this.#ending = undefined;
         this.update();
@@ -55,7 +55,7 @@ export class FlowLogPorts {
 
   /** Sets the flows of all ports after a change. */
   update(): void {
-    const { environment, nodeState, copiesEnds } = this.#options;
+    const { environment, nodeState, copies } = this.#options;
     const now = environment();
     const compiledFor = [...familiesOf(now), ...now.gateway.addresses.map(({ text }) => text), this.#ending ? 'seen' : ''].join();
     const ports = new Set(this.#isOn ? [ofPorts.tunnel, ofPorts.gateway, ...this.#attached.values()] : []);
@@ -68,7 +68,7 @@ export class FlowLogPorts {
       if (this.#wanted.get(port) === compiledFor) continue;
       this.#wanted.set(port, compiledFor);
       const opened = compileOpened(port, now);
-      const ended = copiesEnds ? compileEnded(port, now) : nothing;
+      const ended = copies.ends ? compileEnded(port, now) : nothing;
       const seen = this.#ending ? compileSeen(port, now) : nothing;
       const flows = [opened, ended, seen].flatMap((each) => each.flows);
       nodeState.want(openedOwner(port), { ...nothing, flows, meters: [opened, ended, seen].flatMap((each) => each.meters) });

@@ -1,0 +1,46 @@
+import type { NumberedFlow } from './records/flow-record.ts';
+import type { FlowRing } from './records/flow-ring.ts';
+import { OpenedIndex } from './records/opened-index.ts';
+import type { SeenConnection } from './sources/attribution.ts';
+
+type Tuple = Pick<SeenConnection, 'protocol' | 'source' | 'destination'>;
+
+/** Records of opened connections, and of those that were open before, by their ends. */
+export class RecordedOpenings {
+  readonly #ring: FlowRing;
+  readonly #index: OpenedIndex;
+
+  /** @param records number of records of the ring */
+  constructor(ring: FlowRing, records: number) {
+    this.#ring = ring;
+    this.#index = new OpenedIndex(records);
+  }
+
+  add(connection: SeenConnection, number: number): void {
+    this.#index.add(tupleOf(connection), number);
+    const { asked, destination } = connection;
+    // Replies have the address of the Service.
+    if (asked && asked.ip.text !== destination.ip.text) this.#index.add(tupleOf({ ...connection, destination: asked }), number);
+  }
+
+  /** Returns the record of a connection, by the address that its client requested if that is known. */
+  of({ protocol, source, destination, asked }: SeenConnection): NumberedFlow | undefined {
+    return (asked && this.#find({ protocol, source, destination: asked })) ?? this.#find({ protocol, source, destination });
+  }
+
+  #find(ends: Tuple): NumberedFlow | undefined {
+    const tuple = tupleOf(ends);
+    for (const number of this.#index.candidates(tuple)) {
+      const flow = this.#ring.get(number);
+      if (!flow || (flow.event !== 'opened' && flow.event !== 'seen')) continue;
+      const { service } = flow;
+      if (tupleOf(flow) === tuple || (service && tupleOf({ ...flow, destination: service }) === tuple)) return flow;
+    }
+    return undefined;
+  }
+}
+
+/** Returns the ends of a connection as text. Pure. */
+export function tupleOf({ protocol, source, destination }: Tuple): string {
+  return `${protocol} ${source.ip.text} ${source.port} ${destination.ip.text} ${destination.port}`;
+}
