@@ -9,16 +9,16 @@ const pages = productPages();
 const isWritten = ({ path }: { readonly path: string }): boolean => !path.startsWith('docs/reference/');
 const forUsers = (text: string): string => withoutGenerated(text).replace(/\n## In the code\n.*?(?=\n## |$)/s, '');
 
-it('has written pages for users of at most 239 KB', () => {
-  expect(sizeOf(pages.filter(isWritten).map(({ text }) => forUsers(text)))).toBeLessThanOrEqual(239);
+it('has written pages for users of at most 241 KB', () => {
+  expect(sizeOf(pages.filter(isWritten).map(({ text }) => forUsers(text)))).toBeLessThanOrEqual(241);
 });
 
 it('has reference pages of at most 15 KB, without their generated tables', () => {
   expect(sizeOf(pages.filter((page) => !isWritten(page)).map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(15);
 });
 
-it('has generated tables of at most 93 KB', () => {
-  expect(sizeOf(pages.map(({ text }) => text)) - sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(93);
+it('has generated tables of at most 94 KB', () => {
+  expect(sizeOf(pages.map(({ text }) => text)) - sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(94);
 });
 
 it('has no product page that is too long to be read', () => {

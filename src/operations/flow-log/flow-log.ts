@@ -44,7 +44,7 @@ export interface FlowLogOptions {
 }
 
 /** Place from which a packet came. */
-type Place = 'pod' | 'gateway' | 'tunnel';
+type EntryPoint = 'pod' | 'gateway' | 'tunnel';
 
 interface RecentDenial {
   readonly number: number;
@@ -156,7 +156,7 @@ export class FlowLog {
    *
    * @param through port by which its first packet entered this node's bridge
    */
-  opened(connection: SeenConnection, through: Place): void {
+  opened(connection: SeenConnection, through: EntryPoint): void {
     const { matrix } = this.#options;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
@@ -194,7 +194,7 @@ export class FlowLog {
    *
    * @param through place from which its client's packet came
    */
-  seen({ connection, tcp }: LaterPacket, through: Place): void {
+  seen({ connection, tcp }: LaterPacket, through: EntryPoint): void {
     if (this.#opened.of(connection)) return;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
@@ -216,7 +216,7 @@ export class FlowLog {
    *
    * @param through place from which the packet came
    */
-  ended({ connection, isReply, tcp }: LaterPacket, through: Place): void {
+  ended({ connection, isReply, tcp }: LaterPacket, through: EntryPoint): void {
     const opened = this.#opened.of(connection);
     const isKnown = opened ? !this.#ring.end(opened.number) : this.#isRepeated(`ended ${tupleOf(connection)}`);
     if (isKnown) return;
@@ -232,7 +232,7 @@ export class FlowLog {
   }
 
   /** Returns the place of the client of a connection whose other end sent a packet. */
-  #placeOfOpener(replyThrough: Place, client: RecordedEnd): Place {
+  #placeOfOpener(replyThrough: EntryPoint, client: RecordedEnd): EntryPoint {
     return replyThrough === 'tunnel' || this.#isHere(client) ? 'pod' : 'tunnel';
   }
 
@@ -241,13 +241,13 @@ export class FlowLog {
    *
    * @param through origin of the connection
    */
-  closed(connection: ClosedConnection, through: Place): void {
+  closed(connection: ClosedConnection, through: EntryPoint): void {
     const opened = this.#opened.of(connection);
     if (opened) this.#ring.end(opened.number);
     this.#close(connection, opened, through);
   }
 
-  #close(connection: ClosedConnection, opened: NumberedFlow | undefined, through: Place): void {
+  #close(connection: ClosedConnection, opened: NumberedFlow | undefined, through: EntryPoint): void {
     const { protocol, packets, bytes, estimated, startedMs, endedMs } = connection;
     const { source, destination, service } = opened ?? this.#ends(connection);
     const { egress, ingress } = opened ?? {};
@@ -265,7 +265,7 @@ export class FlowLog {
     });
   }
 
-  #reporterOf(destination: RecordedEnd, through: Place): FlowRecord['reporter'] {
+  #reporterOf(destination: RecordedEnd, through: EntryPoint): FlowRecord['reporter'] {
     return through === 'tunnel' ? 'destination' : this.#isHere(destination) ? 'both' : 'source';
   }
 

@@ -27,7 +27,7 @@ const END_WITHIN_MS = 3_000;
 /** Name of the warning. */
 const WARNING = 'flow log';
 
-/** What a copied packet shows. */
+/** Reasons for which OVS copies packets to the log. */
 type CopyReason = 'opened' | 'answered' | 'seen' | 'ended';
 const copyReasons: readonly CopyReason[] = ['opened', 'answered', 'seen', 'ended'];
 

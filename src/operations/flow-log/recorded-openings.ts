@@ -3,7 +3,7 @@ import type { FlowRing } from './records/flow-ring.ts';
 import { OpenedIndex } from './records/opened-index.ts';
 import type { SeenConnection } from './sources/attribution.ts';
 
-type Tuple = Pick<SeenConnection, 'protocol' | 'source' | 'destination'>;
+type IndexedEnds = Pick<SeenConnection, 'protocol' | 'source' | 'destination'>;
 
 /** Records of opened connections, and of those that were open before, by their ends. */
 export class RecordedOpenings {
@@ -28,7 +28,7 @@ export class RecordedOpenings {
     return (asked && this.#find({ protocol, source, destination: asked })) ?? this.#find({ protocol, source, destination });
   }
 
-  #find(ends: Tuple): NumberedFlow | undefined {
+  #find(ends: IndexedEnds): NumberedFlow | undefined {
     const tuple = tupleOf(ends);
     for (const number of this.#index.candidates(tuple)) {
       const flow = this.#ring.get(number);
@@ -41,6 +41,6 @@ export class RecordedOpenings {
 }
 
 /** Returns the ends of a connection as text. Pure. */
-export function tupleOf({ protocol, source, destination }: Tuple): string {
+export function tupleOf({ protocol, source, destination }: IndexedEnds): string {
   return `${protocol} ${source.ip.text} ${source.port} ${destination.ip.text} ${destination.port}`;
 }

@@ -83,16 +83,14 @@ const firewallEvents = { created: 1, deleted: 2, denied: 3, alert: 4, update: 5 
 /** Returns a record; `undefined` for a gap, which is no flow. Pure. */
 export function ipfixRecord(flow: FlowRecord): DataRecord | undefined {
   if (flow.event === 'gap') return undefined;
-  const { source, destination, service, packets, bytes, startedMs, endedMs } = flow;
+  const { source, destination, service } = flow;
   const { family } = source.ip;
-  const isCounted = packets !== undefined && bytes !== undefined && startedMs !== undefined && endedMs !== undefined;
-  const isEstimated = flow.estimated === true && bytes !== undefined;
   const [from, to, cluster] = addresses[family];
   const [egressNamespace, egressPolicy] = policyOf(flow.egress?.by[0]);
   const [ingressNamespace, ingressPolicy] = policyOf(flow.ingress?.by[0]);
   const sameFamily = service?.ip.family === family;
   return {
-    template: templates[family][isCounted ? 'ended' : isEstimated ? 'estimated' : 'event'],
+    template: templates[family][countingOf(flow)],
     values: {
       observationTimeMilliseconds: flow.timeMs,
       [from]: source.ip.value,
@@ -111,17 +109,30 @@ export function ipfixRecord(flow: FlowRecord): DataRecord | undefined {
       egressNetworkPolicyName: egressPolicy,
       ingressNetworkPolicyNamespace: ingressNamespace,
       ingressNetworkPolicyName: ingressPolicy,
-      ...(isEstimated && { initiatorOctets: bytes.out, responderOctets: bytes.in }),
-      ...(isCounted && {
-        flowStartMilliseconds: startedMs,
-        flowEndMilliseconds: endedMs,
-        packetDeltaCount: packets.out,
-        octetDeltaCount: bytes.out,
-        reversePacketDeltaCount: packets.in,
-        reverseOctetDeltaCount: bytes.in,
-      }),
+      ...countersOf(flow),
     },
   };
+}
+
+/** Returns the fields of the template of `countingOf`. Pure. */
+function countersOf(flow: FlowRecord): DataRecord['values'] {
+  const { packets, bytes, startedMs, endedMs } = flow;
+  if (!bytes || countingOf(flow) === 'event') return {};
+  if (flow.estimated) return { initiatorOctets: bytes.out, responderOctets: bytes.in };
+  return {
+    flowStartMilliseconds: startedMs ?? 0,
+    flowEndMilliseconds: endedMs ?? 0,
+    packetDeltaCount: packets?.out ?? 0,
+    octetDeltaCount: bytes.out,
+    reversePacketDeltaCount: packets?.in ?? 0,
+    reverseOctetDeltaCount: bytes.in,
+  };
+}
+
+/** Returns the kind of template for the counters that a record has. Pure. */
+function countingOf({ packets, bytes, estimated, startedMs, endedMs }: FlowRecord): 'event' | 'ended' | 'estimated' {
+  if (bytes && estimated) return 'estimated';
+  return packets && bytes && startedMs !== undefined && endedMs !== undefined ? 'ended' : 'event';
 }
 
 /** Returns the record of the exporter's own counts. Pure. */

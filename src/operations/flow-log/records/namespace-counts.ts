@@ -3,7 +3,7 @@ import type { FlowRecord, RecordedEnd } from './flow-record.ts';
 /** Maximum number of series; further namespaces are counted together. */
 const seriesMax = 100;
 /** Name for further namespaces, which no namespace of Kubernetes can have. */
-export const otherNamespaces = '(other)';
+const otherNamespaces = '(other)';
 
 /** Number of connections by namespace of either end and by verdict, of a bounded number of series. */
 export class NamespaceCounts {

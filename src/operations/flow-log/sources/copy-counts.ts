@@ -5,8 +5,8 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import { endedPriorities } from './compile-ended.ts';
 import { openedPriorities } from './compile-opened.ts';
 
-/** What a copied packet shows: that a connection opens, or that it ends. */
-export type CopyKind = 'opened' | 'ended';
+/** Event that a copied packet shows. */
+type CopyKind = 'opened' | 'ended';
 
 interface CopyCountsOptions {
   readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpMeterStats'>;

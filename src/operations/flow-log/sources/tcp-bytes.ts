@@ -5,7 +5,7 @@ const SYN = 2;
 const RST = 4;
 
 /** First sequence numbers of the payload of both directions; absent where they are not known. `out` is sent by the client. */
-export interface FirstNumbers {
+interface FirstNumbers {
   readonly out?: number;
   readonly in?: number;
 }
