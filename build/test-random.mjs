@@ -41,6 +41,16 @@ const parts = {
     args: ['--project', 'e2e', 'test/e2e/what-if'],
     env: { SEINE_TEST_APPLIED_PROPOSALS: '200' },
   },
+  cells: {
+    what: '100,000 random connections of random clusters: what objects mean, what agents desire and what bridges do agree; injected faults are found',
+    args: ['--project', 'unit', 'test/model/cells'],
+    env: { SEINE_TEST_CELLS: '100000' },
+  },
+  mutants: {
+    what: '500 faults in the flows of a bridge that change the fate of a packet: two judges notice each of them, and name its table; 300 of policies',
+    args: ['--project', 'unit', 'test/model/flow-mutants', 'test/model/policy-mutants'],
+    env: { SEINE_TEST_FLOW_MUTANTS: '500', SEINE_TEST_POLICY_MUTANTS: '300' },
+  },
   history: {
     what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
     args: ['--project', 'unit', 'test/model/incidents'],

@@ -30,8 +30,9 @@ import { readClearDrops } from '../operations/diagnose/entries/guard-drops.ts';
 import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
+import { openTraceCells } from '../operations/trace/background-cells.ts';
 import { PacketProbes } from '../operations/trace/packet-probes.ts';
-import { TraceCells, type TraceCellsPort } from '../operations/trace/trace-cells.ts';
+import type { TraceCellsPort } from '../operations/trace/trace-cells.ts';
 import { journalCheck } from '../pods/ipam/journal-check.ts';
 import { journalIn } from '../pods/ipam/journal-store.ts';
 import { NodePods } from '../pods/network/node-pods.ts';
@@ -244,20 +245,18 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(cni.healthCheck, signal),
       healthChecks.follow(journalCheck(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, peers, live, log }, signal),
-      ...traceCellsOf(parts, () => ({ ipam, environment: live.current, peers: reached })).map((check) =>
-        healthChecks.follow(check, signal),
+      healthChecks.follow(
+        traceCellsOf(parts, () => ({ ipam, environment: live.current, peers: reached })),
+        signal,
       ),
     ];
   };
 }
 
-/** None with `trace.background: 0`. */
-function traceCellsOf(parts: CompanionParts, running: TraceCellsPort['running']): readonly TraceCells[] {
-  const { config, ovs, nodeState, sources, peers } = parts;
-  if (config.trace.background === 0) return [];
+function traceCellsOf({ config, ovs, nodeState, sources, peers, warnings }: CompanionParts, running: TraceCellsPort['running']) {
   const reader = new NodeReader({ openflow: ovs.openflow, database: ovs.database, nodeState, turns: sources.turns });
   const port = { config, openflow: ovs.openflow, nodeState, reader, sources, peers, running };
-  return [new TraceCells({ port, everyMs: config.trace.background })];
+  return openTraceCells({ port, settings: sources.liveSettings.replica, configuredMs: config.trace.background, warnings });
 }
 
 function encryptionCheck({ wireGuard, netfilter }: NodeStack, { peers }: StartedNode['encryption']): ReturnType<typeof wireGuardCheck> {

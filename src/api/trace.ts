@@ -16,12 +16,27 @@ export interface FamilyTrace {
   readonly to: string;
   /** Assumption about connection tracking. */
   readonly connection: 'new' | 'established';
+  /** Only for an established one. */
+  readonly known?: TracedConnection;
   /** Paths on the bridge. There are several if the choice of an endpoint makes a difference. */
   readonly paths: readonly TracePath[];
   /** Number of endpoints whose paths were not computed. */
   readonly moreEndpoints: number;
   /** Time to read the bridge (ms). */
   readonly milliseconds: number;
+}
+
+/** Where the connection of a later packet is known from, on one node. */
+export interface TracedConnection {
+  readonly from: 'flow log' | 'tracker' | 'assumption';
+  /** Port of the sender; absent if the connection is assumed, or its protocol has no ports. */
+  readonly sourcePort?: number;
+  /** Endpoint of the Service, `address:port`. */
+  readonly endpoint?: string;
+  /** Time of its first packet (RFC 3339), from the flow log. */
+  readonly openedAt?: string;
+  /** Why it is assumed, or what is not known of it. */
+  readonly note?: string;
 }
 
 export interface TracedPacket {

@@ -260,6 +260,33 @@ it('neither records a probe of a trace, which no pod has sent, nor counts it as 
   expect(await lossesOf()).toEqual(losses);
 });
 
+it('gives a trace of a later packet the source port and the endpoint of the open connection', async () => {
+  const [address = ''] = (service.spec.clusterIPs ?? []).filter((ip) => !ip.includes(':'));
+  await ask({ from: lab.place('client-1'), protocol: 'tcp', address, port: 80, timeoutMs: 10_000 });
+  const { flows } = await read(lab.lab.pod('client-1').node, 'since=60&event=opened');
+  const last = flows.findLast(({ source, service: through }) => source.name === 'client-1' && through?.address === address);
+  const number = nodes().indexOf(lab.lab.pod('client-1').node) + 1;
+  const asked = {
+    from: 'demo/client-1',
+    to: `service:demo/${service.metadata.name}`,
+    port: '80',
+    family: 'ipv4',
+    established: 'true',
+  } as const;
+  const { traces, lines } = await traceInLab(lab.lab, number, asked);
+  const [segment] = traces[0]?.paths[0]?.segments ?? [];
+  expect(segment?.known, lines).toMatchObject({
+    from: 'flow log',
+    sourcePort: last?.source.port,
+    endpoint: `${last?.destination.address}:${last?.destination.port}`,
+  });
+  expect(traces[0]?.packet.sourcePort).toBe(last?.source.port);
+  expect(traces[0]?.paths.map(({ endpoints, bridge }) => [endpoints, bridge])).toEqual([[[segment?.known?.endpoint], 'allowed']]);
+  expect(lines).toContain('a later packet of an open connection');
+  const unknown = await traceInLab(lab.lab, number, { ...asked, 'source-port': '19' });
+  expect(unknown.lines).toContain('assumes that it is established: the flow log has no such connection since');
+});
+
 it('keeps denied connections over a restart of the agent, and shows the gap', async () => {
   const { node } = lab.lab.pod('client-2');
   const number = lab.lab.plan.nodes.findIndex(({ name }) => name === node) + 1;

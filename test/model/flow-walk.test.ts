@@ -1,18 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AssumedConnections, ScriptedStates, stateBits } from '../../src/dataplane/flow-walk/assumed-tracking.ts';
-import { type PacketOutput, type WalkedPacket, walkPacket } from '../../src/dataplane/flow-walk/flow-walk.ts';
-import type { KnownField } from '../../src/dataplane/flow-walk/packet-state.ts';
-import type { CtState, Flow, Group, Step } from '../../src/dataplane/pipeline/flow.ts';
-import { tableName } from '../../src/dataplane/pipeline/tables.ts';
-import { packetInReason } from '../../src/dataplane/pipeline/well-known.ts';
+import { type WalkedPacket, walkPacket } from '../../src/dataplane/flow-walk/flow-walk.ts';
+import type { CtState, Flow, Step } from '../../src/dataplane/pipeline/flow.ts';
 import { ConnectionTracker, ScriptedTracker, type Tracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
-import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
-import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
-import { installedFlows, leavingFields, walkFieldsOf } from '../support/walk-fields.ts';
+import { installedFlows, walkFieldsOf } from '../support/walk-fields.ts';
 import { type Arrival, conversations } from './conversation.ts';
 import { forgeries } from './forgeries.ts';
 import { compileScene, exampleScene, ofOneFamily, type Scene, withDirectPeers } from './scene.ts';
+import { interpretedFate, modelledFate } from './walked-packet.ts';
 
 /** Number of packets of each test; `npm run test:random -- --only walk` has more. */
 const packets = Number(process.env['SEINE_TEST_WALK_PACKETS'] ?? 500);
@@ -32,43 +28,16 @@ const states = fc.array(
   { maxLength: 5 },
 );
 
-/** Fields that a receiver sees. */
-const compared = [
-  ...(['eth_src', 'eth_dst', 'ip_src', 'ip_dst', 'ipv6_src', 'ipv6_dst', 'nw_ttl', 'tcp_dst', 'udp_dst', 'sctp_dst'] as const),
-  ...(['arp_op', 'arp_spa', 'arp_tpa', 'arp_sha', 'arp_tha'] as const),
-];
-
-const tunnelled = ['tun_src', 'tun_dst', 'tun_ipv6_src', 'tun_ipv6_dst'] as const;
-
-function modelled(output: Output): string {
-  const { to, packet } = output;
-  return `${to}: ${fieldsOf(packet, to === exampleScene.node.tunnel.ofPort ? [...compared, ...tunnelled] : compared)}`;
-}
-
-function fieldsOf(packet: Packet, names: readonly KnownField[]): string {
-  const values = walkFieldsOf(0, packet);
-  return names.map((name) => `${name}=${BigInt(values[name] ?? 0n)}`).join(' ');
-}
-
-function interpreted({ to, packet }: PacketOutput, inPort: number): string {
-  const reason = (userdata: Uint8Array) => Object.entries(packetInReason).find(([, number]) => number === userdata[0])?.[0];
-  const port = typeof to === 'object' ? `agent: ${reason(to.agent)}` : to === 'inPort' ? inPort : to === 'learning' ? 'flood' : to;
-  // At other ports a packet leaves without its outer addresses.
-  const outer = to === exampleScene.node.tunnel.ofPort ? tunnelled : [];
-  return `${port}: ${leavingFields(packet, [...compared, ...outer])}`;
-}
-
 type Compiled = ReturnType<typeof compileScene>;
 
-function model(scene: Scene, compiled: Compiled, { inPort, packet }: Arrival, tracker: Tracker, choice: number): string {
-  const choose = ({ buckets }: Group) => choice % buckets.length;
-  const walk = new SwitchModel({ ...compiled, tracker, choose, tunnelPort: scene.node.tunnel.ofPort }).receive(inPort, packet);
-  return [walk.tables.join(' '), ...walk.outputs.map(modelled)].join('\n');
+function model(scene: Scene, compiled: Compiled, arrival: Arrival, tracker: Tracker, choice: number): string {
+  const { tables, outputs } = modelledFate(scene, compiled, arrival, { tracker, choice });
+  return `${tables}\n${outputs}`;
 }
 
-function interpretation({ hops, outputs, unreadable }: WalkedPacket, inPort: number): string {
-  if (unreadable !== undefined) return unreadable;
-  return [hops.map(({ table }) => tableName(table)).join(' '), ...outputs.map((each) => interpreted(each, inPort))].join('\n');
+function interpretation(walked: WalkedPacket, inPort: number): string {
+  const { tables, outputs } = interpretedFate(walked, inPort);
+  return `${tables}\n${outputs}`;
 }
 
 function numberOf(script: readonly CtState[]): number {

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { cidrContains, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { followTrace, type NodeQuestion } from '../../src/operations/path/whole-trace.ts';
-import { isPoliced, keyOf } from '../../src/policy/reach/objects.ts';
-import { type ForwardedObjects, meaningOf } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
+import { keyOf } from '../../src/policy/reach/objects.ts';
+import { meaningOf } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
 import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
 import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
+import { atHome } from './pods-at-home.ts';
 import { proposedCases } from './what-if-run.ts';
 
 /** Number of random clusters; `npm run test:random -- --only what-if` has more. */
@@ -46,30 +46,6 @@ async function compared(cluster: SimulatedCluster, questions: readonly NodeQuest
             );
         }
   return { wrong, verdicts };
-}
-
-/** The cluster without pods whose addresses are not of their own node alone: no agent gives out such addresses. */
-function atHome(objects: ForwardedObjects): ForwardedObjects {
-  const names = new Set(homePods(objects));
-  return { ...objects, slices: [], pods: objects.pods.filter((pod) => names.has(keyOf(pod))) };
-}
-
-function homePods({ pods, nodes }: ForwardedObjects): readonly string[] {
-  const owners = Map.groupBy(
-    pods.filter(isPoliced).flatMap(({ status }) => status.podIPs ?? []),
-    ({ ip }) => ip,
-  );
-  return pods
-    .filter((pod) => {
-      const networks = nodes.find(({ metadata }) => metadata.name === pod.spec.nodeName)?.spec.podCIDRs ?? [];
-      const own = pod.status.podIPs ?? [];
-      return (
-        isPoliced(pod) &&
-        own.length > 0 &&
-        own.every(({ ip }) => networks.some((cidr) => cidrContains(parseCidr(cidr), parseIp(ip))) && owners.get(ip)?.length === 1)
-      );
-    })
-    .map(keyOf);
 }
 
 it(`packets in simulated clusters arrive where the objects mean it (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {

@@ -9,6 +9,8 @@ export interface LiveSettings {
   readonly denied?: string;
   /** Value of `flowLog.enabled`, likewise. */
   readonly flowLog?: string;
+  /** Value of `trace.background`, likewise. */
+  readonly traceBackground?: string;
 }
 
 /** Longer than any value. */
@@ -23,14 +25,16 @@ export const liveSettings: Resource<LiveSettings> = {
   kind: 'ConfigMap',
   path: `/api/v1/namespaces/${namespace}/configmaps`,
   fieldSelector: `metadata.name=${name}`,
-  revision: 3,
+  revision: 4,
   project: (raw) => {
     const { data } = parseObject(schema, raw);
-    const [policyMode, denied, flowLog] = ['policy.mode', 'policy.denied', 'flowLog.enabled'].map((key) => ownValue(data, key));
+    const keys = ['policy.mode', 'policy.denied', 'flowLog.enabled', 'trace.background'] as const;
+    const [policyMode, denied, flowLog, traceBackground] = keys.map((key) => ownValue(data, key));
     return {
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, SHOWN_MAX) }),
       ...(denied === undefined ? {} : { denied: denied.slice(0, SHOWN_MAX) }),
       ...(flowLog === undefined ? {} : { flowLog: flowLog.slice(0, SHOWN_MAX) }),
+      ...(traceBackground === undefined ? {} : { traceBackground: traceBackground.slice(0, SHOWN_MAX) }),
     };
   },
 };

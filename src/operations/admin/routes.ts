@@ -4,6 +4,7 @@ import type { LogControl } from '../../base/log/log.ts';
 import type { NodeEncryption } from '../../nodes/wireguard/node-encryption.ts';
 import type { InputsPort } from '../compiler-inputs/current-inputs.ts';
 import { type FlowLogPort, flowLogLines, flowSummary } from '../flow-log/flow-log-answers.ts';
+import { type KnownConnectionPort, knownConnection } from '../flow-log/known-connection.ts';
 import { listOpenConnections, type OpenConnectionsPort } from '../flow-log/list-open-connections.ts';
 import { type RecordedInputsPort, recordedInputLines } from '../history/inputs-at.ts';
 import { type TimelinePort, timelineLines } from '../history/read-timeline.ts';
@@ -57,7 +58,7 @@ export type AgentPorts = StatusPort &
   PodExplanationPort &
   ServiceExplanationPort &
   PolicyPort &
-  Omit<TracePort, 'policyOf'> &
+  Omit<TracePort, 'policyOf' | 'connectionOf'> &
   ProbePort &
   PolicyEvidencePort &
   ClusterObjectsPort &
@@ -68,6 +69,7 @@ export type AgentPorts = StatusPort &
   DeniedLogPort &
   FlowLogPort &
   OpenConnectionsPort &
+  KnownConnectionPort &
   InputsPort &
   LeasesPort &
   TimelinePort &
@@ -143,7 +145,13 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/service': (query, signal) => serviceExplanation(agent, query, signal),
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/trace': async (query, signal) =>
-      json(await tracedNode({ ...agent, policyOf: (...ends) => tracedPolicy(agent, ...ends) }, query, signal)),
+      json(
+        await tracedNode(
+          { ...agent, policyOf: (...ends) => tracedPolicy(agent, ...ends), connectionOf: (asked) => knownConnection(agent, asked) },
+          query,
+          signal,
+        ),
+      ),
     '/v1/probe': async (query) => json(await seenProbe(agent, query)),
     '/v1/drops': async (_, signal) => json({ items: dropCounters(await readDrops(agent.openflow, { services: true }, signal)) }),
     '/v1/policy/pod': (query) => podPolicy(agent, query),

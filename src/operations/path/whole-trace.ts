@@ -17,7 +17,7 @@ export interface NodeQuestion {
 export type TraceAnswer = { readonly answer: NodeTrace } | { readonly failure: string };
 
 /** Part of a path on one node. */
-interface TraceSegment extends Pick<TracePath, 'hops' | 'bridge' | 'desired' | 'difference' | 'policy'> {
+interface TraceSegment extends Pick<TracePath, 'hops' | 'bridge' | 'desired' | 'difference' | 'policy'>, Pick<FamilyTrace, 'known'> {
   readonly node: string;
   readonly milliseconds: number;
 }
@@ -97,20 +97,21 @@ export async function followTrace(
 
 async function followPath(
   firstNode: string,
-  { family, connection, milliseconds }: Omit<FamilyTrace, 'paths'>,
+  trace: Omit<FamilyTrace, 'paths'>,
   firstPath: TracePath,
   ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
 ): Promise<WholePath> {
-  const segments: TraceSegment[] = [segmentOf(firstNode, firstPath, milliseconds)];
+  const { family, connection } = trace;
+  const segments: TraceSegment[] = [segmentOf(firstNode, firstPath, trace)];
   for (let last = segments[0], node = nextNode(last); last && node !== undefined; last = segments.at(-1), node = nextNode(last)) {
     if (segments.length >= NODES_MAX) return whole(firstPath, segments, { node, reason: `more than ${NODES_MAX} nodes: a loop` });
     const question = onwards(last, family, connection);
     const answer = await ask(node, question);
     if ('failure' in answer) return whole(firstPath, segments, { node, reason: answer.failure });
-    const [trace] = answer.answer.traces;
-    const path = trace?.paths[0];
-    if (!trace || !path) return whole(firstPath, segments, { node, reason: 'its answer has no path' });
-    segments.push(segmentOf(node, path, trace.milliseconds));
+    const [next] = answer.answer.traces;
+    const path = next?.paths[0];
+    if (!next || !path) return whole(firstPath, segments, { node, reason: 'its answer has no path' });
+    segments.push(segmentOf(node, path, next));
   }
   return whole(firstPath, segments);
 }
@@ -135,8 +136,21 @@ function onwards({ node, bridge: { what, packet } }: TraceSegment, family: strin
   };
 }
 
-function segmentOf(node: string, { hops, bridge, desired, difference, policy }: TracePath, milliseconds: number): TraceSegment {
-  return { node, hops, bridge, desired, milliseconds, ...(difference && { difference }), ...(policy && { policy }) };
+function segmentOf(
+  node: string,
+  { hops, bridge, desired, difference, policy }: TracePath,
+  { milliseconds, known }: Pick<FamilyTrace, 'milliseconds' | 'known'>,
+): TraceSegment {
+  return {
+    node,
+    hops,
+    bridge,
+    desired,
+    milliseconds,
+    ...(known && { known }),
+    ...(difference && { difference }),
+    ...(policy && { policy }),
+  };
 }
 
 function whole({ endpoints }: TracePath, segments: readonly TraceSegment[], missing?: WholePath['missing']): WholePath {

@@ -1,4 +1,4 @@
-import type { FamilyTrace, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, TracedConnection, TracePath } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family, Ip } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -9,13 +9,23 @@ import { packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceNode, tracePaths } from './trace-paths.ts';
 import type { TraceQuestion } from './trace-question.ts';
 
+interface TracedPlace {
+  readonly environment: NodeEnvironment;
+  readonly leases: readonly Lease[];
+  /** Connection of a later packet, as the node knows it. */
+  readonly known?: TracedConnection;
+}
+
+const assumed: TracedConnection = { from: 'assumption' };
+
 /** Traces the packet of a question in one family. The time is left to the caller, which has a clock. */
 export async function familyTrace(
   node: TraceNode,
-  question: TraceQuestion,
+  asked: TraceQuestion,
   family: Family,
-  { environment, leases }: { readonly environment: NodeEnvironment; readonly leases: readonly Lease[] },
+  { environment, leases, known = assumed }: TracedPlace,
 ): Promise<FamilyTrace> {
+  const question = known.sourcePort === undefined ? asked : { ...asked, sourcePort: known.sourcePort };
   const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
   const opening = packetOf({ ...question, isEstablished: false }, ends, environment, leases);
   const packet = question.isEstablished ? packetOf(question, ends, environment, leases) : opening;
@@ -25,19 +35,32 @@ export async function familyTrace(
     ? { paths: [pathByKernel(shown, onward)], moreEndpoints: 0 }
     : await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
   const { moreEndpoints } = traced;
+  const ofConnection = traced.paths.filter(({ endpoints }) => known.endpoint !== undefined && endpoints.includes(known.endpoint));
   const isByKernel = ({ bridge, desired }: TracePath): boolean =>
     [bridge, desired].every(({ drop }) => isSentByKernel(question.from, drop?.name, ends.destination, environment));
-  const paths = traced.paths.map((path) => (isByKernel(path) ? pathByKernel(shown, undefined) : path));
+  const paths = (ofConnection.length > 0 ? ofConnection.map((path) => onlyTo(path, known.endpoint)) : traced.paths).map((path) =>
+    isByKernel(path) ? pathByKernel(shown, undefined) : path,
+  );
   return {
     family,
     packet: shown,
     from: question.from.name,
     to: question.to.name,
     connection: question.isEstablished ? 'established' : 'new',
+    ...(question.isEstablished && { known: ofConnection.length > 0 || known.endpoint === undefined ? known : withoutEndpoint(known) }),
     paths,
     moreEndpoints,
     milliseconds: 0,
   };
+}
+
+/** The connection has one endpoint, although others have the same path. */
+function onlyTo(path: TracePath, endpoint: string | undefined): TracePath {
+  return endpoint === undefined ? path : { ...path, endpoints: [endpoint] };
+}
+
+function withoutEndpoint(known: TracedConnection): TracedConnection {
+  return { ...known, note: `new connections do not get its endpoint ${known.endpoint}: the path is that of a new one` };
 }
 
 /** @throws SeineError `INVARIANT` if there is none: the question has only families of both ends */

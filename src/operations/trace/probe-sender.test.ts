@@ -12,7 +12,16 @@ const direct = ({ text }: Ip): TraceOnward | undefined => (text === '10.10.4.9' 
 function question(from: Partial<TraceSender>, to = '10.10.0.5'): TraceQuestion {
   const sender: TraceSender = { name: 'outside', kind: 'outside', addresses: [parseIp('203.0.113.1')], ...from };
   const receiver = { name: to, addresses: [parseIp(to)] };
-  return { from: sender, to: receiver, protocol: 'tcp', port: 80, sourcePort: 20_001, isEstablished: false, families: ['ipv4'] };
+  return {
+    from: sender,
+    to: receiver,
+    protocol: 'tcp',
+    port: 80,
+    sourcePort: 20_001,
+    hasSourcePort: false,
+    isEstablished: false,
+    families: ['ipv4'],
+  };
 }
 
 const entryOf = (from: Partial<TraceSender>, to?: string) => probeEntry(question(from, to), 'ipv4', exampleNode, direct);

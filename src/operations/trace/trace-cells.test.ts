@@ -36,6 +36,7 @@ const leases = pods.map(
 
 /** Agent whose bridge lacks some flows. */
 function cellsOf(isMissing: (flow: Flow['table']) => boolean) {
+  const setting = { everyMs: 10_000 };
   const missing = { now: isMissing };
   const port = {
     config: { nodeName: 'n1' },
@@ -56,7 +57,7 @@ function cellsOf(isMissing: (flow: Flow['table']) => boolean) {
     sources: { policyPods: { replica: { get: () => undefined, entries: () => [] } }, services: { replica: { get: () => undefined } } },
     running: () => ({ ipam: { leases: () => leases }, environment: node, peers: { intents: () => peers, modesOf: () => [] } }),
   } as unknown as TraceCellsPort;
-  return { missing, cells: new TraceCells({ port, everyMs: 10_000, changeMs: 1 }) };
+  return { missing, setting, cells: new TraceCells({ port, everyMs: () => setting.everyMs, changeMs: 1 }) };
 }
 
 it('finds no difference where the bridge has the flows, and costs at most a thousandth of a CPU', async () => {
@@ -77,6 +78,18 @@ it('names the sender and the table of a missing flow after the second reading, u
   ]);
   missing.now = () => false;
   expect((await cells.run(signal)).problems).toEqual([]);
+});
+
+it('is turned off and on while it runs, and forgets its problems', async () => {
+  const { cells, setting } = cellsOf((table) => table === 'state');
+  expect((await cells.run(signal)).problems).toHaveLength(1);
+  setting.everyMs = 0;
+  expect((await cells.run(signal)).problems).toEqual([]);
+  expect(cells.everyMs).toBe(10_000);
+  setting.everyMs = 60_000;
+  expect(cells.everyMs).toBe(10_000); // from the next comparison on
+  expect((await cells.run(signal)).problems).toHaveLength(1);
+  expect(cells.everyMs).toBeGreaterThanOrEqual(60_000);
 });
 
 it('reports no change that is over at the second reading', async () => {

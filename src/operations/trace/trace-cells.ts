@@ -18,6 +18,8 @@ import { traceQuestion } from './trace-question.ts';
 const CPU_SHARE = 0.001;
 /** Time after which a difference that remains is no change in progress (ms). */
 const CHANGE_MS = 2_000;
+/** Interval at which a check that is off looks whether it is on again (ms). */
+const OFF_MS = 10_000;
 /** Problems that are kept, and compared again each time. */
 const KEPT_MAX = 10;
 const ports = ['80/TCP', '443/TCP', '8080/TCP', '53/UDP', '5432/TCP', '1/TCP', 'icmp'] as const;
@@ -25,12 +27,12 @@ const ports = ['80/TCP', '443/TCP', '8080/TCP', '53/UDP', '5432/TCP', '1/TCP', '
 /** Connection for which flows are compared, as a query of a trace. */
 type TraceCell = Readonly<Record<'from' | 'to' | 'port' | 'family', string>>;
 
-export type TraceCellsPort = Omit<TracePort, 'policyOf'>;
+export type TraceCellsPort = Omit<TracePort, 'policyOf' | 'connectionOf'>;
 
 interface TraceCellsOptions {
   readonly port: TraceCellsPort;
-  /** Shortest interval (ms). */
-  readonly everyMs: number;
+  /** Returns the shortest interval (ms); 0: no comparisons. It may change at any time. */
+  readonly everyMs: () => number;
   /** Returns numbers from 0 to 1, without 1. */
   readonly random?: () => number;
   readonly changeMs?: number;
@@ -46,18 +48,33 @@ export class TraceCells implements HealthCheck {
   readonly #options: TraceCellsOptions;
   readonly #found = new Map<string, { readonly cell: TraceCell; readonly problem: FoundProblem }>();
   #costMs = 0;
+  #nextMs = OFF_MS;
 
   constructor(options: TraceCellsOptions) {
     this.#options = options;
   }
 
-  /** A known problem ends soon after its cause, whatever the comparison takes. */
+  /** Interval since the last comparison: a setting that changes meanwhile counts from the next one on. */
   get everyMs(): number {
-    const { everyMs } = this.#options;
-    return this.#found.size > 0 ? everyMs : Math.max(everyMs, Math.round(this.#costMs / CPU_SHARE));
+    return this.#nextMs;
   }
 
   async run(signal: AbortSignal): Promise<HealthCheckResult> {
+    const everyMs = this.#options.everyMs();
+    if (everyMs === 0) {
+      this.#found.clear();
+      this.#nextMs = OFF_MS;
+      return { problems: [] };
+    }
+    try {
+      return await this.#compareAll(signal);
+    } finally {
+      // A known problem ends soon after its cause, whatever the comparison takes.
+      this.#nextMs = this.#found.size > 0 ? everyMs : Math.max(everyMs, Math.round(this.#costMs / CPU_SHARE));
+    }
+  }
+
+  async #compareAll(signal: AbortSignal): Promise<HealthCheckResult> {
     for (const [key, { cell }] of [...this.#found]) {
       const problem = await this.#compared(cell, signal);
       if (problem) this.#found.set(key, { cell, problem });

@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, TracedPacket, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, NodeTrace, TracedConnection, TracedPacket, TracePath } from '../../api/trace.ts';
 import { Turn } from '../../base/async/turn.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { parseIp } from '../../base/net/ip.ts';
@@ -14,6 +14,7 @@ import { printFlow } from '../../openflow/text/flow-text.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import { type EarlierConnection, earlierConnection } from './earlier-connection.ts';
 import { familyTrace } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
 import { kernelPaths, type ReachedPeers } from './kernel-paths.ts';
@@ -47,6 +48,8 @@ export interface TracePort extends NamingPort {
   readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
   /** Explains the decision of policies. @param port `80/TCP`, or another protocol without ports */
   readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
+  /** Looks for an established connection in what the node knows. */
+  readonly connectionOf: (asked: EarlierConnection) => Promise<TracedConnection>;
 }
 
 /** Traces of a bridge, one at a time: reading it takes OVS up to half a second. */
@@ -78,7 +81,8 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
     const traces: FamilyTrace[] = [];
     for (const family of question.families) {
       const startedMs = performance.now();
-      const trace = await familyTrace(node, question, family, { environment, leases });
+      const known = question.isEstablished ? await port.connectionOf(earlierConnection(question, family)) : undefined;
+      const trace = await familyTrace(node, question, family, { environment, leases, ...(known && { known }) });
       traces.push(withPolicy(port, node, { ...trace, milliseconds: Math.round(performance.now() - startedMs) }));
     }
     return { node: port.config.nodeName, traces };

@@ -44,8 +44,9 @@ export async function tracePaths(
     const opening = new AssumedConnections();
     if (!established) return await walkPacket(source, packet, { tracking: opening, choose });
     // The connection is as its first packet would leave it.
-    await walkPacket(source, established, { tracking: opening, choose });
-    return await walkPacket(source, packet, { tracking: new AssumedConnections(opening.established()), choose });
+    const { choices } = await walkPacket(source, established, { tracking: opening, choose });
+    const later = await walkPacket(source, packet, { tracking: new AssumedConnections(opening.established()), choose });
+    return { ...later, ...(choices !== undefined && { choices }) };
   };
   const first = await walk(node.bridge, 0);
   const all = Math.max(1, first.choices ?? 1);

@@ -36,6 +36,8 @@ export interface TraceQuestion {
   /** Absent for ICMP. */
   readonly port?: number;
   readonly sourcePort: number;
+  /** True if the source port was asked for. */
+  readonly hasSourcePort: boolean;
   readonly isEstablished: boolean;
   readonly families: readonly Family[];
 }
@@ -72,6 +74,7 @@ export function traceQuestion(query: URLSearchParams, names: TraceNames): TraceQ
     ...{ from, to, protocol, families },
     ...(port !== undefined && { port }),
     sourcePort: numberOf('source-port', query.get('source-port') ?? String(SOURCE_PORT), 65_535),
+    hasSourcePort: query.has('source-port'),
     isEstablished: query.get('established') === 'true',
   };
 }

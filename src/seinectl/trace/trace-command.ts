@@ -59,7 +59,7 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .argument('[port]', 'port and protocol')
     .addOption(new Option('--family <family>', 'only this address family; default: those that both ends have').choices(['ipv4', 'ipv6']))
     .option('--source-port <number>', 'port of the sender; default: 40000', portNumber)
-    .option('--established', 'trace a later packet of the connection instead of the first one')
+    .option('--established', 'trace a later packet: of the open connection, if the flow log or the tracker of the kernel has it')
     .option('--probe', 'also send a packet through the data path, which ends at the agent in place of the receiver')
     .option('--connect', 'also open a TCP connection, or send an echo, from a socket of the sender; the receiver notices it')
     .addOption(new Option('--raw').hideHelp())

@@ -22,6 +22,7 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
     return [
       `${paint(tone, word)}  ${endsText(trace, path)}`,
       ...path.segments.flatMap((segment) => segmentLines(segment, isWide)),
+      ...path.segments.flatMap(connectionLines),
       ...path.segments.flatMap((segment) => outcomeLines(segment.bridge, segment.node)),
       ...path.segments.flatMap(policyLines),
       ...path.segments.flatMap(differenceLines),
@@ -34,11 +35,13 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
   return [...paths, ...probeLines(trace)];
 }
 
-function endsText({ from, to, packet, node, connection, at }: WholeTrace, { endpoints }: WholePath): string {
+function endsText({ from, to, packet, node, connection, at }: WholeTrace, { endpoints, segments }: WholePath): string {
   const target = `${to} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
   const first = endpoints.slice(0, 3).join(', ');
   const more = endpoints.length > 3 ? ` and ${endpoints.length - 3} more with the same result` : '';
-  const established = connection === 'established' ? ', a packet of a connection that is assumed to be established' : '';
+  const isKnown = segments.some(({ known }) => known && known.from !== 'assumption');
+  const which = isKnown ? 'a later packet of an open connection' : 'a packet of a connection that is assumed to be established';
+  const established = connection === 'established' ? `, ${which}` : '';
   const past = at ? `, at ${at.asked}` : '';
   return `${from} (${packet.source}, ${node}) -> ${target}${endpoints.length > 0 ? ` -> ${first}${more}` : ''}${established}${past}`;
 }
@@ -69,6 +72,17 @@ function differenceLines({ difference, node }: WholePath['segments'][number]): s
     '    Another program changed flows, OVS refused one, or a change is in progress. The agent repairs it unless repair is paused:',
     `    \`seinectl diff\` and \`seinectl status\` on ${node}.`,
   ];
+}
+
+/** Line about the connection of a later packet. */
+function connectionLines({ node, known }: WholePath['segments'][number]): string[] {
+  if (!known) return [];
+  const { from, sourcePort, openedAt, note } = known;
+  if (from === 'assumption') return note === undefined ? [] : [`  Connection: ${node} assumes that it is established: ${note}.`];
+  const port = sourcePort === undefined ? '' : ` from port ${sourcePort}`;
+  const source = from === 'tracker' ? 'connection tracking' : 'the flow log';
+  const since = openedAt === undefined ? '' : `, opened at ${openedAt}`;
+  return [`  Connection: ${source} of ${node} has it${port}${since}${note === undefined ? '' : `; ${note}`}.`];
 }
 
 /** Lines about objects that specify something else than the flows do. */

@@ -39,8 +39,10 @@ export interface ClusterSettings extends Pick<NodeEnvironment, 'serviceCidrs' | 
   readonly tunnel: Pick<NodeEnvironment['tunnel'], 'type' | 'port'>;
 }
 
-/** Settings of a cluster of which only the objects are known. */
-export const usualSettings: ClusterSettings = { tunnel: { type: 'geneve', port: 6_081 }, serviceCidrs: [] };
+/** Returns the settings of a cluster of which only the objects are known. */
+export function usualSettings(serviceCidrs: readonly Cidr[]): ClusterSettings {
+  return { tunnel: { type: 'geneve', port: 6_081 }, serviceCidrs };
+}
 
 /** Derives the environment of a node and the interfaces of its pods. OpenFlow ports are assigned in the order of names, MACs by address. */
 export function partsOf(node: NodeObject, pods: readonly PodObject[], { tunnel, ...settings }: ClusterSettings): SimulatedParts {

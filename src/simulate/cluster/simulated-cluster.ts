@@ -15,6 +15,7 @@ import { placedPods } from '../objects/placed-pods.ts';
 import { FlowLayers } from './flow-layer.ts';
 import { type ClusterSettings, compileLayer, partsOf, peerOf, type SimulatedParts, usualSettings } from './node-compiler.ts';
 import { ServiceLayers } from './service-layers.ts';
+import { serviceNetworks } from './service-networks.ts';
 
 /** Node of the engine whose pods are local. No Node has this name, because it is not a DNS name. */
 const SIMULATED_NODE = '(simulation)';
@@ -54,7 +55,7 @@ export class SimulatedCluster {
    */
   constructor(objects: SimulatedObjects, known?: ClusterSettings) {
     this.objects = known ? withOwnedAddresses(objects) : completedCluster(withOwnedAddresses(placedPods(objects)));
-    this.#settings = known ?? usualSettings;
+    this.#settings = known ?? usualSettings(serviceNetworks(this.objects));
     const { nodes, pods } = this.objects;
     this.#nodes = new Map(nodes.map((node) => [node.metadata.name, node]));
     this.#peers = nodes.map(peerOf);

@@ -35,14 +35,28 @@ export interface TraceableNode {
 /**
  * Traces a packet through one node of a simulated cluster, like the path `/v1/trace` of its agent.
  *
+ * @param bridgeOf returns the flows that a node has, if they are not those that it desires
  * @throws SeineError `INVALID_INPUT` that names the field and the value
  */
-export async function traceInCluster(cluster: SimulatedCluster, nodeName: string, query: URLSearchParams): Promise<NodeTrace> {
+export async function traceInCluster(
+  cluster: SimulatedCluster,
+  nodeName: string,
+  query: URLSearchParams,
+  bridgeOf: (node: SimulatedNode) => FlowSource = ({ flows }) => flows,
+): Promise<NodeTrace> {
   const node = cluster.node(nodeName);
   const { environment, flows } = node;
   const names = traceNames(cluster, node);
   return await tracedOn(
-    { name: node.name, environment, names, hopNames: hopNames(cluster, node), bridge: flows, desired: flows, onward: () => undefined },
+    {
+      name: node.name,
+      environment,
+      names,
+      hopNames: hopNames(cluster, node),
+      bridge: bridgeOf(node),
+      desired: flows,
+      onward: () => undefined,
+    },
     query,
   );
 }
