@@ -95,7 +95,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'seinectl/policy': ['seinectl', 'seinectl/fleet', 'seinectl/recorded'],
   'seinectl/protocols': ['seinectl'],
   'seinectl/reach': ['seinectl', 'seinectl/fleet'],
-  'seinectl/recorded': ['seinectl'],
+  'seinectl/recorded': ['seinectl', 'seinectl/fleet'],
   'seinectl/replay': ['seinectl'],
   'seinectl/simulate': ['seinectl', 'seinectl/reach', 'seinectl/trace', 'seinectl/what-if'],
   'seinectl/status': ['seinectl'],

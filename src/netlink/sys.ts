@@ -42,6 +42,9 @@ const native = {
   send: libc.func('intptr_t send(int, void *, size_t, int)') as KoffiFunc<
     (fd: number, bytes: Uint8Array, size: number, flags: number) => number
   >,
+  sendto: libc.func('intptr_t sendto(int, void *, size_t, int, void *, uint32_t)') as KoffiFunc<
+    (fd: number, bytes: Uint8Array, size: number, flags: number, address: Uint8Array, addressSize: number) => number
+  >,
   recv: libc.func('intptr_t recv(int, void *, size_t, int)') as KoffiFunc<
     (fd: number, bytes: Uint8Array, size: number, flags: number) => number
   >,
@@ -149,6 +152,16 @@ export function send(fd: number, bytes: Uint8Array, what: string): void {
     const sent = native.send(int32(fd, 'fd'), filled(bytes), bytes.length, 0);
     if (sent < 0 && koffi.errno() === EINTR) continue;
     checkedLength(checked('send', sent, `send ${what}`), bytes.length, what);
+    return;
+  }
+}
+
+/** Like `send`, to this address, on a socket that is not connected. @param to a whole `struct sockaddr_*` */
+export function sendTo(fd: number, bytes: Uint8Array, to: Uint8Array, what: string): void {
+  for (;;) {
+    const sent = native.sendto(int32(fd, 'fd'), filled(bytes), bytes.length, 0, filled(to), to.length);
+    if (sent < 0 && koffi.errno() === EINTR) continue;
+    checkedLength(checked('sendto', sent, `send ${what}`), bytes.length, what);
     return;
   }
 }

@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
 import { parseIp } from '../../src/base/net/ip.ts';
+import { getLink } from '../../src/netlink/links.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { linkTo } from '../../src/nodes/modes/peer-link.ts';
+import { RecentLinks } from '../../src/nodes/modes/recent-links.ts';
 import { inside, withNamespaces } from './netlink-fixture.ts';
 
 const setUp = [
@@ -24,7 +26,8 @@ it('finds the interface to peers on the link, and none to those behind a router 
     for (const line of setUp) inside(lab, 'ip', ...line.split(' '));
     const socket = NetlinkSocket.open({ namespace: lab.namespace });
     try {
-      const found = (...texts: readonly string[]) => texts.map((text) => linkTo(socket, parseIp(text)) ?? 'none');
+      const links = new RecentLinks({ read: (index) => getLink(socket, index), now: () => 0 });
+      const found = (...texts: readonly string[]) => texts.map((text) => linkTo(socket, links, parseIp(text)) ?? 'none');
       expect(found('192.168.77.2', 'fd00:77::2', '198.51.100.7')).toEqual(['link0', 'link0', 'link0']);
       expect(found('192.168.78.2', 'fd00:78::2')).toEqual(['none', 'none']);
       expect(found('203.0.113.9', '192.0.2.9', '192.0.3.9', '2001:db8::9')).toEqual(['none', 'none', 'none', 'none']);

@@ -34,16 +34,23 @@ function rowOf(owner: ReturnType<typeof ownerOf>, flows: Wanted['flows']): reado
   ];
 }
 
+const policyOwners = [
+  ownerOf('policy', 'ingress', 'passing', '7'),
+  ownerOf('policy', 'ingress', 'ports', '3', 'TCP', '5432-5432', 'allow shop/db-clients spec.ingress[0]'),
+  ownerOf('policy', 'ingress', 'decision', 'content'),
+] as const;
+
 /** Rows of the policy: 5432/TCP is allowed from all, the rest denied. */
-function rowsOfPolicy(): Wanted['flows'] {
+function rowsOfPolicy(): readonly (readonly [string, readonly (readonly [string, string])[]])[] {
   const [subject, decision] = [7, 3];
   const deny = { verdict: 'deny', by: ['shop/db-clients'] } as const;
   const outcome = { verdict: 'allow', by: ['shop/db-clients spec.ingress[0]'] } as const;
   const postgres = { protocol: 'TCP', first: 5432, last: 5432, outcome } as const;
+  const [passing, range, decisionOwner] = policyOwners;
   return [
-    relationFlow(directionTables.ingress, subject, {}, { decision }),
-    ...rangeFlows(directionTables.ingress, decision, postgres, ['ipv4', 'ipv6']),
-    otherwiseFlow(directionTables.ingress, decision, deny),
+    rowOf(passing, [relationFlow(directionTables.ingress, subject, {}, { decision })]),
+    rowOf(range, rangeFlows(directionTables.ingress, decision, postgres, ['ipv4', 'ipv6'])),
+    rowOf(decisionOwner, [otherwiseFlow(directionTables.ingress, decision, deny)]),
   ];
 }
 
@@ -69,7 +76,6 @@ export function recordedLines(): readonly string[] {
   const { addresses, gateway } = exampleProxying.node;
   const round = (t: number, more: object): string =>
     JSON.stringify({ t, is: 'round', gone: [], rows: [], digests: [], lines: [], ...more });
-  const rowOwner = ownerOf('policy', 'ingress', 'passing', '7');
   return [
     JSON.stringify({ t: recordedMs.first, is: 'whole' }),
     writeStart({ node: 'n1', revision: 1 }, { environment: exampleNode, proxy: { addresses, gateway } }),
@@ -81,9 +87,9 @@ export function recordedLines(): readonly string[] {
     JSON.stringify({ t: recordedMs.first + 10, is: 'complete', steady: true }),
     round(recordedMs.policed, {
       lines: [subjectLine('db', subjectOf(db, { ingress: 7 }))],
-      rows: [rowOf(rowOwner, rowsOfPolicy())],
+      rows: rowsOfPolicy(),
     }),
-    round(recordedMs.freed, { lines: [subjectLine('db', subjectOf(db))], gone: [rowOwner] }),
+    round(recordedMs.freed, { lines: [subjectLine('db', subjectOf(db))], gone: policyOwners }),
   ];
 }
 

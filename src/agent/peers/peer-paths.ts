@@ -2,9 +2,8 @@ import { idle } from '../../base/async/pause.ts';
 import { Doorbell } from '../../base/async/wake-signal.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
-import { type Cidr, cidrAddress, type Family } from '../../base/net/ip.ts';
+import type { Cidr, Family } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
-import { familiesOf } from '../../dataplane/compile/environment.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
@@ -22,6 +21,7 @@ import type { OwnAnnotations } from '../../nodes/modes/own-annotations.ts';
 import { PathVerification } from '../../nodes/modes/path-verification.ts';
 import { linkTo } from '../../nodes/modes/peer-link.ts';
 import { PeerModes } from '../../nodes/modes/peer-modes.ts';
+import { RecentLinks } from '../../nodes/modes/recent-links.ts';
 import { TunnelResize } from '../../nodes/modes/tunnel-resize.ts';
 import { openPathProbe, verifyPaths } from '../../nodes/modes/verify-paths.ts';
 import type { Peers } from '../../nodes/peers/peers.ts';
@@ -102,9 +102,10 @@ function openModes({ config, socket, encryption }: PeerPathParts, facts: ModeFac
     if (peer.podCidrs.some((text) => isOfFamily(text) && inherited.has(text))) verification.inherit(peer.name, family);
     return verification.resultOf(peer.name, family);
   };
+  const links = new RecentLinks({ read: (index) => getLink(socket, index), now });
   return new PeerModes({
     settings: { encapMode, directRoutes, verifyDirect: hybrid.verifyDirect, directCidrs: hybrid.directCIDRs },
-    linkTo: (address) => linkTo(socket, address),
+    linkTo: (address) => linkTo(socket, links, address),
     isExpected: () => announcement.isExpected,
     accepts: () => announcement.accepts,
     encryptionOf: (peer) => encryption()?.of(peer) ?? { state: 'off' },
@@ -240,40 +241,47 @@ async function verify(parts: KeepParts, node: KeptNode, changed: Doorbell, signa
   const { config, paths, readiness, log } = parts;
   if (config.trafficEncapMode === 'encap') return;
   await readiness.whenReady(signal).catch(() => undefined);
-  const probe = pathProbe(log);
-  while (probe && !signal.aborted) {
-    const candidates = candidatePaths(paths.modes, node);
-    await verifyPaths({ paths: () => candidates, verification: paths.verification, changed: () => changed.ring(), probe }, signal);
-    if (candidates.length > 0) paths.forgetInherited();
-    const isNew = candidates.length === 0 || candidates.some(({ peer, family }) => paths.verification.resultOf(peer, family) === 'unknown');
-    await idle(isNew ? FIRST_CHECK_EVERY_MS : CHECK_EVERY_MS, signal);
-  }
-  probe?.close();
+  const probe = pathProbe(node.live, log);
+  if (!probe) return;
+  const run = (which: VerifiedPaths, everyMs: number) => verifyRegularly({ paths, which, everyMs, changed, probe }, signal);
+  await Promise.all([run('new', FIRST_CHECK_EVERY_MS), run('others', CHECK_EVERY_MS)]);
+  probe.close();
 }
 
-function pathProbe(log: Log): ReturnType<typeof openPathProbe> | undefined {
+/** Paths without a result yet, or all others. */
+type VerifiedPaths = 'new' | 'others';
+
+interface VerifyRegularlyOptions {
+  readonly paths: PeerPathSelection;
+  readonly which: VerifiedPaths;
+  readonly everyMs: number;
+  readonly changed: Doorbell;
+  readonly probe: ReturnType<typeof openPathProbe>;
+}
+
+/** Sends echoes to peers without a tunnel, a round in each interval. */
+async function verifyRegularly({ paths, which, everyMs, changed, probe }: VerifyRegularlyOptions, signal: AbortSignal): Promise<void> {
+  const { modes, verification } = paths;
+  const selected = function* (): Generator<CandidatePath> {
+    for (const path of modes.candidates()) if (verification.isNew(path.peer, path.family) === (which === 'new')) yield path;
+  };
+  while (!signal.aborted) {
+    const beganMs = performance.now();
+    let count = 0;
+    for (const _ of selected()) count++;
+    await verifyPaths({ paths: selected(), count, verification, changed: () => changed.ring(), probe }, signal);
+    if (count > 0) paths.forgetInherited();
+    await idle(Math.max(everyMs - (performance.now() - beganMs), FIRST_CHECK_EVERY_MS), signal);
+  }
+}
+
+function pathProbe(live: LiveEnvironment, log: Log): ReturnType<typeof openPathProbe> | undefined {
   try {
-    return openPathProbe();
+    return openPathProbe((of) => live.current.gateway.addresses.find(({ family }) => family === of));
   } catch (thrown) {
     const { code, message } = SeineError.from(thrown, 'open the sockets of echoes');
     if (code !== 'REFUSED') throw thrown;
     log.error('paths to peers without a tunnel cannot be verified: the agent needs CAP_NET_RAW', { cause: message });
     return undefined;
   }
-}
-
-/** Returns the paths without a tunnel to peers that accept it. */
-function candidatePaths(modes: PeerModes, { peers, live }: KeptNode): readonly CandidatePath[] {
-  const paths: CandidatePath[] = [];
-  if (!modes.hasCandidates()) return paths;
-  const { gateway } = live.current;
-  for (const { name, podCidrs, transport: ends } of peers.intents())
-    for (const family of familiesOf(live.current)) {
-      const from = gateway.addresses.find((ip) => ip.family === family);
-      const transport = ends.find((ip) => ip.family === family);
-      const network = podCidrs.find((cidr) => cidr.family === family);
-      if (from && transport && network && modes.isCandidate(name, family))
-        paths.push({ peer: name, family, from, to: cidrAddress(network, 1n), transport });
-    }
-  return paths;
 }

@@ -33,20 +33,25 @@ export interface PeerIntent {
  * without a transport address of a family that this node has is not reachable yet, and has no entries.
  */
 export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wanted {
+  return { ...nothing, flows: compilePeerFlows(peer, environment), routes: compileDirectRoutes(peer, environment) };
+}
+
+/** Compiles the flows alone, see {@link compilePeer}. */
+export function compilePeerFlows(peer: PeerIntent, environment: NodeEnvironment): readonly Flow[] {
   const ends = tunnelEnds(peer, environment);
-  if (!ends) return nothing;
+  if (!ends) return [];
   const reached = reachedNetworks(peer, environment);
   const isDirect = peer.maySendDirectly === true || peer.direct !== undefined;
-  const pathTo = ({ family }: Cidr): DirectPath | undefined => peer.direct?.[family];
-  return {
-    ...nothing,
-    flows: [
-      ...(peer.refusesTunnel ? [] : fromPeer(peer, reached, environment)),
-      ...reached.flatMap((cidr) => toPeer(cidr, ends, pathTo(cidr) ? toDirectPeer(cidr, environment) : undefined)),
-      ...(isDirect ? reached.flatMap((cidr) => refusedFromPeer(cidr, environment)) : []),
-    ],
-    routes: reached.flatMap((cidr) => directRoute(cidr, pathTo(cidr) ?? {}, environment)),
-  };
+  return [
+    ...(peer.refusesTunnel ? [] : fromPeer(peer, reached, environment)),
+    ...reached.flatMap((cidr) => toPeer(cidr, ends, peer.direct?.[cidr.family] ? toDirectPeer(cidr, environment) : undefined)),
+    ...(isDirect ? reached.flatMap((cidr) => refusedFromPeer(cidr, environment)) : []),
+  ];
+}
+
+/** Compiles the routes to the peer without a tunnel alone, see {@link compilePeer}. */
+export function compileDirectRoutes(peer: PeerIntent, environment: NodeEnvironment): readonly WantedRoute[] {
+  return reachedNetworks(peer, environment).flatMap((cidr) => directRoute(cidr, peer.direct?.[cidr.family] ?? {}, environment));
 }
 
 /** Returns the pod networks of the peer to which this node sends through the tunnel. */

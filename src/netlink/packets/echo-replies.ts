@@ -1,12 +1,14 @@
-import type { Family } from '../../base/net/ip.ts';
-import { SOCK_NONBLOCK, SOCK_RAW } from '../sockets/socket-address.ts';
-import { littleEndian, type OwnedFd, receiveStart, setSocketOption, socket, Watch } from '../sys.ts';
+import { internetChecksum } from '../../base/net/internet-checksum.ts';
+import type { Family, Ip } from '../../base/net/ip.ts';
+import { internetAddress, SOCK_NONBLOCK, SOCK_RAW } from '../sockets/socket-address.ts';
+import { littleEndian, type OwnedFd, receiveStart, sendTo, setSocketOption, socket, Watch } from '../sys.ts';
 
 interface ReplyProtocol {
   readonly domain: number;
   readonly protocol: number;
   /** Number of bytes received before the ICMP message: raw(7) includes the IPv4 header, ipv6(7) does not. */
   readonly leads: number;
+  readonly request: number;
   readonly reply: number;
   /** Level, option and value of the filter that passes echo replies only. */
   readonly filter: readonly [level: number, option: number, value: Uint8Array];
@@ -18,8 +20,8 @@ const blockedTypes4 = Uint8Array.of(...word(~1 >>> 0));
 const blockedTypes6 = Uint8Array.from(Array.from({ length: 8 }, (_, at) => word(at === 4 ? ~2 >>> 0 : 0xffff_ffff)).flat());
 
 const protocols: Readonly<Record<Family, ReplyProtocol>> = {
-  ipv4: { domain: 2, protocol: 1, leads: 20, reply: 0, filter: [255, 1, blockedTypes4] },
-  ipv6: { domain: 10, protocol: 58, leads: 0, reply: 129, filter: [58, 1, blockedTypes6] },
+  ipv4: { domain: 2, protocol: 1, leads: 20, request: 8, reply: 0, filter: [255, 1, blockedTypes4] },
+  ipv6: { domain: 10, protocol: 58, leads: 0, request: 128, reply: 129, filter: [58, 1, blockedTypes6] },
 };
 
 /** Length of the header of ICMP echo (RFC 792, 4443). */
@@ -28,7 +30,7 @@ const ECHO_HEADER = 8;
 const REPLY_BYTES_MAX = 256;
 
 /**
- * Receives replies to ICMP echo requests at any address and interface of this namespace, until it is closed.
+ * Sends ICMP echo requests by the node's routes, and receives replies to these and to any others, at any address and interface of this namespace, until it is closed.
  *
  * @throws SeineError `REFUSED` without CAP_NET_RAW
  */
@@ -57,6 +59,21 @@ export class EchoReplies {
     this.#protocol = protocol;
     this.#received = received;
     this.#watch = new Watch(fd.number, 'readable', () => this.#drain());
+  }
+
+  /**
+   * Sends a request to an address of this socket's family. The kernel selects route and source, and resolves the next hop.
+   *
+   * @throws SeineError with the errno of sendto(2), e.g. without a route
+   */
+  send(to: Ip, identifier: number, payload: Uint8Array): void {
+    const message = Buffer.allocUnsafe(ECHO_HEADER + payload.length).fill(0, 0, ECHO_HEADER);
+    message.writeUInt8(this.#protocol.request, 0);
+    message.writeUInt16BE(identifier, 4);
+    message.set(payload, ECHO_HEADER);
+    // The kernel fills in the checksum of ICMPv6 (RFC 3542 section 3.1).
+    if (to.family === 'ipv4') message.writeUInt16BE(internetChecksum(message), 2);
+    sendTo(this.#fd.number, message, internetAddress(to), 'echo request');
   }
 
   close(): void {

@@ -5,15 +5,15 @@ import { internetChecksum } from '../../base/net/internet-checksum.ts';
 import type { Family, Ip } from '../../base/net/ip.ts';
 import { errnoOf } from '../errno.ts';
 import { internetAddress, SOCK_NONBLOCK, SOCK_RAW } from '../sockets/socket-address.ts';
-import { bind, connect, type OwnedFd, receive, send, setSocketOption, socket, Watch } from '../sys.ts';
+import { bind, connect, type OwnedFd, receiveStart, send, setSocketOption, socket, Watch } from '../sys.ts';
 
 /** Do not fragment, and ignore the learned path MTU: the packet is sent whole or not at all. `linux/in.h`, `linux/in6.h` */
 const PMTUDISC_PROBE = 3;
-/** Maximum length of an IP packet. */
-const PACKET_BYTES_MAX = 65_535;
 /** Length of the header of ICMP echo (RFC 792, 4443): u8 type · u8 code · u16 checksum · u16 identifier · u16 sequence */
 const ECHO_HEADER = 8;
 const TOKEN_BYTES = 16;
+/** Number of bytes of a reply that are read: up to its token. */
+const REPLY_BYTES = 20 + ECHO_HEADER + TOKEN_BYTES;
 
 interface EchoProtocol {
   readonly domain: number;
@@ -46,7 +46,7 @@ export class EchoSocket {
   readonly #fd: OwnedFd;
   readonly #protocol: EchoProtocol;
   readonly #watch: Watch;
-  readonly #buffer = Buffer.alloc(PACKET_BYTES_MAX);
+  readonly #buffer = Buffer.alloc(REPLY_BYTES);
   readonly #identifier = randomBytes(2).readUInt16BE();
   #sequence = 0;
   #wanted: { readonly token: Buffer; readonly came: () => void } | undefined;
@@ -130,7 +130,7 @@ export class EchoSocket {
     for (;;) {
       let size: number | 'empty';
       try {
-        size = receive(this.#fd.number, this.#buffer, 'the raw ICMP socket');
+        size = receiveStart(this.#fd.number, this.#buffer, 'the raw ICMP socket');
       } catch {
         return;
       }

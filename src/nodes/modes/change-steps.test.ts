@@ -3,7 +3,6 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { type Family, parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import { compilePeer, type PeerIntent, tunnelledNetworks } from '../../dataplane/compile/compile-peer.ts';
-import type { Wanted } from '../../dataplane/desired/host-entries.ts';
 import { changeSteps, type PeerEntries } from './change-steps.ts';
 
 const networks = { ipv4: '10.10.4.0/22', ipv6: 'fd00:10:0:1::/64' } as const;
@@ -33,22 +32,23 @@ const entriesIn = (direct: PeerIntent['direct']): PeerEntries => {
   const intent = { ...peer, ...(direct ? { direct } : {}) };
   const tunnelled = tunnelledNetworks(intent, exampleNode);
   const others = peer.podCidrs.filter(({ family }) => direct?.[family]);
-  return { wanted: compilePeer(intent, exampleNode), sends: direct ? { direct } : {}, tunnelled, direct: others };
+  const { flows, routes } = compilePeer(intent, exampleNode);
+  return { flows: () => flows, routes, sends: direct ? { direct } : {}, tunnelled, direct: others };
 };
 const changes = Object.keys(modes).flatMap((from) => Object.keys(modes).map((to) => [from, to] as const));
 
 /** Families for which the bridge passes packets to the gateway. */
-const passed = ({ flows }: Wanted): readonly string[] =>
-  flows
+const passed = ({ flows }: PeerEntries): readonly string[] =>
+  flows()
     .filter(({ steps }) => steps.some((step) => step.do === 'load' && step.mark.field === 'direct'))
     .map(({ match }) => (match.ipDst ? match.ipDst.text : ''));
 /** Networks for which the kernel has a route to the bridge: packets that the bridge passes to the gateway would return. */
-const returned = ({ tunnelled, wanted: { routes } }: PeerEntries): readonly string[] => {
+const returned = ({ tunnelled, routes }: PeerEntries): readonly string[] => {
   const others = new Set(routes.map(({ destination }) => destination.text));
   return tunnelled.map(({ text }) => text).filter((text) => !others.has(text));
 };
 /** Networks that the kernel sends to a next hop in both modes, or in one. */
-const hopsOf = ({ wanted: { routes } }: PeerEntries): readonly string[] =>
+const hopsOf = ({ routes }: PeerEntries): readonly string[] =>
   routes.flatMap(({ destination, dev }) => (dev === 'antrea-gw0' ? [] : destination.text));
 
 describe('a change of a peer’s mode', () => {
@@ -65,7 +65,7 @@ describe('a change of a peer’s mode', () => {
         [step, present],
         [step, step],
       ] as const) {
-        const sent = passed(flows.wanted);
+        const sent = passed(flows);
         expect(returned(routes).filter((network) => sent.includes(network))).toEqual([]);
         expect(hopsOf(routes)).toEqual(expect.arrayContaining(sent.filter((network) => needsHop.has(network))));
         expect(flows.direct.map(({ text }) => text)).toEqual(expect.arrayContaining([...sent]));

@@ -4,7 +4,9 @@ import type { Wanted, WantedRoute } from '../../dataplane/desired/host-entries.t
 
 /** Desired entries of a peer. */
 export interface PeerEntries {
-  readonly wanted: Wanted;
+  /** Compiles its flows. They are not stored: a thousand peers have more than ten thousand. */
+  readonly flows: () => Wanted['flows'];
+  readonly routes: readonly WantedRoute[];
   /** Part of the compiler's input by which its flows send. */
   readonly sends: Pick<PeerIntent, 'direct' | 'maySendDirectly'>;
   /** Its pod networks in the union of routes to the bridge: the kernel sends to them through the bridge. */
@@ -26,13 +28,13 @@ export interface PeerEntries {
  */
 export function changeSteps(before: PeerEntries, after: PeerEntries): readonly PeerEntries[] {
   if (before.direct.length === 0 && after.direct.length === 0) return [after];
-  const routes = [...routesWithout(before.wanted, after.wanted), ...after.wanted.routes];
+  const routes = [...routesWithout(before.routes, after.routes), ...after.routes];
   const tunnelled = without(after.tunnelled, before.direct);
-  const newRoutes: PeerEntries = { ...before, wanted: { ...after.wanted, flows: before.wanted.flows, routes }, tunnelled };
+  const newRoutes: PeerEntries = { ...before, routes, tunnelled };
   const direct = [...before.direct, ...without(after.direct, before.direct)];
-  const newFlows: PeerEntries = { ...after, wanted: { ...after.wanted, routes }, tunnelled, direct };
-  const isFirst = hasSameRoutes(before.wanted, routes) && without(before.tunnelled, after.direct).length === before.tunnelled.length;
-  const isLast = hasSameRoutes(after.wanted, routes) && tunnelled.length === after.tunnelled.length;
+  const newFlows: PeerEntries = { ...after, routes, tunnelled, direct };
+  const isFirst = hasSameRoutes(before.routes, routes) && without(before.tunnelled, after.direct).length === before.tunnelled.length;
+  const isLast = hasSameRoutes(after.routes, routes) && tunnelled.length === after.tunnelled.length;
   return [...(isFirst ? [] : [newRoutes]), ...(isLast ? [] : [newFlows]), after];
 }
 
@@ -41,12 +43,12 @@ function without(networks: readonly Cidr[], others: readonly Cidr[]): readonly C
   return networks.filter(({ text }) => !texts.has(text));
 }
 
-function routesWithout({ routes }: Wanted, { routes: others }: Wanted): readonly WantedRoute[] {
+function routesWithout(routes: readonly WantedRoute[], others: readonly WantedRoute[]): readonly WantedRoute[] {
   const keys = new Set(others.map(keyOf));
   return routes.filter((route) => !keys.has(keyOf(route)));
 }
 
-function hasSameRoutes({ routes }: Wanted, others: readonly WantedRoute[]): boolean {
+function hasSameRoutes(routes: readonly WantedRoute[], others: readonly WantedRoute[]): boolean {
   const texts = new Set(routes.map(textOf));
   return texts.size === new Set(others.map(textOf)).size && others.every((route) => texts.has(textOf(route)));
 }

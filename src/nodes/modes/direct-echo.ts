@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Family, Ip } from '../../base/net/ip.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Cidr, Family, Ip } from '../../base/net/ip.ts';
 import { type EchoEnds, echoRequest } from '../../dataplane/packet-io/echo-frame.ts';
 import type { IfIndex } from '../../netlink/interface-name.ts';
 import { EchoReplies } from '../../netlink/packets/echo-replies.ts';
@@ -13,35 +14,56 @@ const IDENTIFIER = 0x5e1e;
 export type DirectEchoEnds = EchoEnds & { readonly link: IfIndex };
 
 /**
- * Sends ICMP echo requests as frames, so that no route is needed, and receives the replies on whatever way the peer sends them. The opener
- * closes it.
+ * Sends ICMP echo requests as frames, so that no route is needed, or by the node's routes, and receives the replies on whatever way the peer
+ * sends them. The opener closes it.
  */
 export class DirectEcho {
   readonly #waiting = new Map<string, () => void>();
-  readonly #replies: readonly EchoReplies[];
+  readonly #sockets: Readonly<Record<Family, EchoReplies>>;
 
   /** @throws SeineError `REFUSED` without CAP_NET_RAW */
-  constructor(families: readonly Family[]) {
-    this.#replies = families.map((family) => EchoReplies.open(family, (payload) => this.#received(payload)));
+  constructor() {
+    const open = (family: Family) => EchoReplies.open(family, (payload) => this.#received(payload));
+    const ipv4 = open('ipv4');
+    try {
+      this.#sockets = { ipv4, ipv6: open('ipv6') };
+    } catch (thrown) {
+      ipv4.close();
+      throw thrown;
+    }
   }
 
   close(): void {
-    for (const each of this.#replies) each.close();
+    for (const each of Object.values(this.#sockets)) each.close();
   }
 
   /**
-   * Returns whether a reply arrives in time.
+   * Returns whether a reply to a frame arrives in time.
    *
    * @throws SeineError `REFUSED` if the interface cannot send
    */
   async ask(ends: DirectEchoEnds, patienceMs: number): Promise<boolean> {
+    return await this.#ask(patienceMs, (token) => sendFrame(ends.link, echoRequest(ends, IDENTIFIER, token)));
+  }
+
+  /** Returns whether a reply to a request that is routed arrives in time; false also if it cannot be sent. */
+  async askRouted(to: Ip, patienceMs: number): Promise<boolean> {
+    try {
+      return await this.#ask(patienceMs, (token) => this.#sockets[to.family].send(to, IDENTIFIER, token));
+    } catch (thrown) {
+      if (SeineError.from(thrown, `send an echo to ${to.text}`).code === 'INVARIANT') throw thrown;
+      return false;
+    }
+  }
+
+  async #ask(patienceMs: number, send: (token: Uint8Array) => void): Promise<boolean> {
     const token = randomBytes(TOKEN_BYTES);
-    const key = token.toString('hex');
+    const key = token.toString('latin1');
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => resolve(false), patienceMs);
+    const timer = setTimeout(resolve, patienceMs, false);
     this.#waiting.set(key, () => resolve(true));
     try {
-      sendFrame(ends.link, echoRequest(ends, IDENTIFIER, token));
+      send(token);
       return await promise;
     } finally {
       clearTimeout(timer);
@@ -50,7 +72,7 @@ export class DirectEcho {
   }
 
   #received(payload: Uint8Array): void {
-    if (payload.length === TOKEN_BYTES) this.#waiting.get(Buffer.from(payload).toString('hex'))?.();
+    if (payload.length === TOKEN_BYTES) this.#waiting.get(Buffer.from(payload).toString('latin1'))?.();
   }
 }
 
@@ -58,8 +80,7 @@ export class DirectEcho {
 export interface CandidatePath {
   readonly peer: string;
   readonly family: Family;
-  /** Gateway addresses of both nodes. */
-  readonly from: Ip;
-  readonly to: Ip;
+  /** Pod network of the peer, whose first address is its gateway. */
+  readonly network: Cidr;
   readonly transport: Ip;
 }

@@ -52,3 +52,17 @@ it('keeps the path of a previous agent until its echoes are lost', () => {
   paths.forget('n2');
   expect(after(0)).toBe('unknown');
 });
+
+it('calls a path new until it has a result, for ten tests', () => {
+  const { paths, after } = setUp();
+  const isNew = (): boolean => paths.isNew('n2', 'ipv4');
+  expect(isNew()).toBe(true);
+  after(0, ...Array.from({ length: 9 }, () => away));
+  expect(isNew()).toBe(true);
+  after(0, away);
+  expect(isNew()).toBe(false);
+  paths.forget('n2');
+  expect(isNew()).toBe(true);
+  after(0, works);
+  expect(isNew()).toBe(false);
+});

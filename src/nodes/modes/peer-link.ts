@@ -1,8 +1,8 @@
 import type { Ip } from '../../base/net/ip.ts';
 import { errnoOf } from '../../netlink/errno.ts';
-import { getLink } from '../../netlink/links.ts';
 import { lookUpRoute, type Route } from '../../netlink/routing/routes.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
+import type { RecentLinks } from './recent-links.ts';
 
 /** Errors of a lookup whose result is a blackhole or a prohibited destination. */
 const blocked = new Set(['EINVAL', 'EACCES']);
@@ -13,10 +13,10 @@ const blocked = new Set(['EINVAL', 'EACCES']);
  *
  * @throws SeineError `UNAVAILABLE` if the kernel does not answer
  */
-export function linkTo(socket: NetlinkSocket, address: Ip): string | undefined {
+export function linkTo(socket: NetlinkSocket, links: Pick<RecentLinks, 'get'>, address: Ip): string | undefined {
   const route = routeTo(socket, address);
   if (route === undefined || route.kind !== 'unicast' || route.gateway !== undefined || route.link === undefined) return undefined;
-  return getLink(socket, route.link)?.name;
+  return links.get(route.link)?.name;
 }
 
 function routeTo(socket: NetlinkSocket, address: Ip): Route | undefined {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../../base/net/ip.ts';
+import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import { PeerModes } from './peer-modes.ts';
 import { TunnelResize } from './tunnel-resize.ts';
@@ -31,10 +31,10 @@ function nodeWith(mtu: 'whole' | 'tunnel') {
     date: () => new Date(0),
   });
   const select = (peer: Peer): string => {
-    const { direct } = modes.select(peer, { transport: [address] }, families);
+    const { direct } = modes.select(peer, { transport: [address], podCidrs: peer.podCidrs.map(parseCidr) }, families);
     return `${direct ? 'direct' : 'tunnel'}: ${modes.shown('n2').map(({ reason }) => reason)}`;
   };
-  return { modes, resize, needed, select, isOutdated: (peer: Peer) => modes.isOutdated(peer, { transport: [address] }, families) };
+  return { modes, resize, needed, select, isOutdated: (peer: Peer) => modes.isOutdated(peer, families) };
 }
 
 it('is not sent to through the tunnel before pods have an MTU that leaves room for it', () => {

@@ -1,6 +1,7 @@
 import { type Cidr, cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
+import type { CandidatePath } from './direct-echo.ts';
 import { type ModeSettings, modeReasons, type PeerEncryption, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
 
 interface NodeModeSettings extends ModeSettings {
@@ -53,10 +54,11 @@ interface SelectedModes {
   readonly modes: ReadonlyMap<Family, SelectedMode>;
   readonly maySendDirectly: boolean;
   readonly joined: number;
+  readonly accepted: AcceptedPeer;
 }
 
 /** Properties of a peer that this node accepts. */
-type AcceptedPeer = Pick<PeerIntent, 'transport'>;
+type AcceptedPeer = Pick<PeerIntent, 'transport' | 'podCidrs'>;
 
 /**
  * Selects how this node sends to each peer, by family, from the settings and from what the kernel and the peers' Node objects show at that
@@ -81,7 +83,8 @@ export class PeerModes {
     if ([...selected.values()].some(({ reason }) => reason === 'resizing')) this.#options.needsTunnel?.();
     const modes = new Map([...selected].map(([family, mode]) => [family, withTime(mode, before?.modes.get(family), date)]));
     const maySendDirectly = this.maySendDirectly(peer);
-    this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now });
+    const { transport, podCidrs } = accepted;
+    this.#selections.set(peer.name, { modes, maySendDirectly, joined: before?.joined ?? now, accepted: { transport, podCidrs } });
     const direct = Object.fromEntries([...selected].flatMap(([family, mode]) => (mode.mode === 'tunnel' ? [] : [[family, mode.path]])));
     return {
       ...(Object.keys(direct).length > 0 ? { direct } : {}),
@@ -89,12 +92,14 @@ export class PeerModes {
     };
   }
 
-  /** Reports whether a selection would differ from the stored one. */
-  isOutdated(peer: Peer, accepted: AcceptedPeer, families: readonly Family[]): boolean {
+  /** Reports whether a selection would differ from the stored one. A change of what is accepted from the peer needs a new selection. */
+  isOutdated(peer: Peer, families: readonly Family[]): boolean {
     const stored = this.#selections.get(peer.name);
-    const now = this.#selectedFor(peer, accepted, families);
-    if (stored?.modes.size !== now.size || stored.maySendDirectly !== this.maySendDirectly(peer)) return true;
-    return [...now].some(([family, mode]) => !isSame(stored.modes.get(family), mode));
+    if (!stored) return true;
+    const now = this.#selectedFor(peer, stored.accepted, families);
+    if (stored.modes.size !== now.size || stored.maySendDirectly !== this.maySendDirectly(peer)) return true;
+    for (const [family, mode] of now) if (!isSame(stored.modes.get(family), mode)) return true;
+    return false;
   }
 
   forget(name: string): void {
@@ -127,21 +132,20 @@ export class PeerModes {
 
   /** Returns peers that answer their own address but lose echoes without a tunnel, by family. */
   lost(): readonly { readonly peer: string; readonly family: Family }[] {
-    return [...this.#selections].flatMap(([peer, { modes }]) =>
-      [...modes.keys()].flatMap((family) => (this.#isLost(peer, family) ? [{ peer, family }] : [])),
-    );
+    const lost: { readonly peer: string; readonly family: Family }[] = [];
+    for (const [peer, { modes }] of this.#selections)
+      for (const family of modes.keys()) if (this.#isLost(peer, family)) lost.push({ peer, family });
+    return lost;
   }
 
-  /** Reports whether a path to a peer without a tunnel may be used, now or once it has answered. */
-  isCandidate(name: string, family: Family): boolean {
-    const mode = this.of(name).get(family);
-    return mode !== undefined && (mode.mode === 'direct' || mode.reason === 'notVerified' || mode.reason === 'echoLost');
-  }
-
-  /** Reports whether any path is a candidate. */
-  hasCandidates(): boolean {
-    for (const [name, { modes }] of this.#selections) for (const family of modes.keys()) if (this.isCandidate(name, family)) return true;
-    return false;
+  /** Returns the paths without a tunnel that may be used, now or once they have answered. Selections may change meanwhile. */
+  *candidates(): Generator<CandidatePath> {
+    for (const [peer, { modes, accepted }] of this.#selections)
+      for (const [family, mode] of modes) {
+        const transport = accepted.transport.find((ip) => ip.family === family);
+        const network = accepted.podCidrs.find((cidr) => cidr.family === family);
+        if (isCandidate(mode) && transport && network) yield { peer, family, transport, network };
+      }
   }
 
   /** Declares all peers known that are selected by now. */
@@ -158,7 +162,8 @@ export class PeerModes {
   }
 
   #isLost(peer: string, family: Family): boolean {
-    return this.isCandidate(peer, family) && this.#options.resultOf(peer, family) === 'lost';
+    const mode = this.#selections.get(peer)?.modes.get(family);
+    return mode !== undefined && isCandidate(mode) && this.#options.resultOf(peer, family) === 'lost';
   }
 
   /** Reports whether packets without a tunnel are accepted from a peer. */
@@ -205,6 +210,10 @@ export class PeerModes {
 
 function withTime(mode: PeerMode, before: SelectedMode | undefined, date: Date): SelectedMode {
   return { ...mode, since: before?.mode === mode.mode ? before.since : date.toISOString() };
+}
+
+function isCandidate({ mode, reason }: PeerMode): boolean {
+  return mode === 'direct' || reason === 'notVerified' || reason === 'echoLost';
 }
 
 function isSame(before: PeerMode | undefined, mode: PeerMode): boolean {

@@ -1,23 +1,21 @@
 import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import type { Ip } from '../../base/net/ip.ts';
+import { cidrAddress, type Family, type Ip } from '../../base/net/ip.ts';
 import { getLink } from '../../netlink/links.ts';
-import { Batch } from '../../netlink/message.ts';
-import { EchoSocket } from '../../netlink/packets/icmp-echo.ts';
-import { getNeighbour, resolveNeighbour } from '../../netlink/routing/neighbours.ts';
+import { getNeighbour } from '../../netlink/routing/neighbours.ts';
 import { lookUpRoute, type Route } from '../../netlink/routing/routes.ts';
 import { NetlinkSocket } from '../../netlink/socket.ts';
 import { type CandidatePath, DirectEcho, type DirectEchoEnds } from './direct-echo.ts';
 import type { EchoRound, PathVerification } from './path-verification.ts';
+import { RecentLinks } from './recent-links.ts';
 
 /** Number of paths tested at once. */
 const AT_ONCE = 32;
+/** Time over which the tests of a round are spread (ms), and the longest pause between two of them. */
+const SPREAD_MS = 8_000;
+const PAUSE_MS_MAX = 50;
 /** Time to wait for each reply (ms). */
 const PATIENCE_MS = 1_000;
-/** Time to wait for the MAC address of a next hop (ms), and number of attempts. */
-const resolving = { everyMs: 100, attempts: 10 } as const;
-/** Size of the echo to a transport address (bytes). */
-const ECHO_BYTES = 84;
 
 interface PathProbe {
   /** @throws SeineError if the test is not possible */
@@ -26,43 +24,73 @@ interface PathProbe {
 }
 
 interface VerifyPathsOptions {
-  readonly paths: () => readonly CandidatePath[];
+  /** Consumed path by path, while tests run. */
+  readonly paths: Iterable<CandidatePath>;
+  /** Number of paths, which determines the pauses between tests. */
+  readonly count: number;
   readonly verification: PathVerification;
   /** Called when results have changed. */
   readonly changed: () => void;
   readonly probe: PathProbe;
+  /** Waits between tests (ms); absent: a timer. */
+  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** Tests all candidate paths once, some at a time. A path that cannot be tested keeps its result. */
-export async function verifyPaths({ paths, verification, changed, probe }: VerifyPathsOptions, signal: AbortSignal): Promise<void> {
-  const waiting = [...paths()];
-  const work = async (): Promise<void> => {
-    for (let path = waiting.pop(); path && !signal.aborted; path = waiting.pop()) {
-      const round = await probe.test(path, signal).catch(noResult);
-      if (round && verification.note(path.peer, path.family, round)) changed();
+/**
+ * Tests all candidate paths once, spread over some seconds: a thousand tests in a row would delay everything else in this process, and leave
+ * their garbage at once. A path that cannot be tested keeps its result.
+ */
+export async function verifyPaths(options: VerifyPathsOptions, signal: AbortSignal): Promise<void> {
+  const { paths, count, verification, changed, probe, pause = idle } = options;
+  const pauseMs = Math.min(SPREAD_MS / Math.max(count, 1), PAUSE_MS_MAX);
+  const running = new Set<Promise<void>>();
+  let failure: { readonly thrown: unknown } | undefined;
+  const test = async (path: CandidatePath): Promise<void> => {
+    try {
+      const round = await probe.test(path, signal);
+      if (verification.note(path.peer, path.family, round)) changed();
+    } catch (thrown) {
+      // Only a fault of this program ends the round.
+      if (SeineError.from(thrown, 'verify a path').code === 'INVARIANT') failure = { thrown };
     }
   };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, waiting.length) }, work));
+  for (const path of paths) {
+    if (signal.aborted || failure) break;
+    const work = test(path).finally(() => running.delete(work));
+    running.add(work);
+    if (running.size >= AT_ONCE) await Promise.race(running);
+    else await pause(pauseMs, signal);
+  }
+  await Promise.all(running);
+  if (failure) throw failure.thrown;
 }
 
-function noResult(thrown: unknown): undefined {
-  if (SeineError.from(thrown, 'verify a path').code === 'INVARIANT') throw thrown;
-}
-
-/** Tests paths with echo requests in this namespace. The opener closes it. @throws SeineError `REFUSED` without CAP_NET_RAW */
-export function openPathProbe(): PathProbe {
-  const echo = new DirectEcho(['ipv4', 'ipv6']);
+/**
+ * Tests paths with echo requests in this namespace. The opener closes it.
+ *
+ * @param gateway address of this node's gateway
+ * @throws SeineError `REFUSED` without CAP_NET_RAW
+ */
+export function openPathProbe(gateway: (family: Family) => Ip | undefined): PathProbe {
+  const echo = new DirectEcho();
   const socket = NetlinkSocket.open();
+  const links = new RecentLinks({ read: (index) => getLink(socket, index), now: () => performance.now() });
+  const askDirectly = async (ends: DirectEchoEnds | undefined): Promise<boolean> =>
+    ends !== undefined && (await echo.ask(ends, PATIENCE_MS));
   return {
-    test: async (path, signal) => {
+    test: async (path) => {
       const route = lookUpRoute(socket, path.transport);
-      if (!route?.source) return { direct: false, transport: false };
-      const ends = await endsOf(socket, path, route, signal);
-      const [direct, transport] = await Promise.all([
-        ends ? echo.ask(ends, PATIENCE_MS) : false,
-        isAnswering({ from: route.source, to: path.transport }, signal),
-      ]);
-      return { direct, transport };
+      const from = gateway(path.family);
+      if (!route?.source || !from) return { direct: false, transport: false };
+      const routed = echo.askRouted(path.transport, PATIENCE_MS);
+      const ends = endsOf(socket, links, { path, from, route });
+      if (ends) {
+        const [direct, transport] = await Promise.all([askDirectly(ends), routed]);
+        return { direct, transport };
+      }
+      // The request to the transport address made the kernel resolve the next hop.
+      const transport = await routed;
+      return { direct: transport && (await askDirectly(endsOf(socket, links, { path, from, route }))), transport };
     },
     close: () => {
       echo.close();
@@ -71,32 +99,16 @@ export function openPathProbe(): PathProbe {
   };
 }
 
-/** Returns the ends of a request by the kernel's way to the peer's transport address; undefined if the next hop has no MAC address. */
-async function endsOf(
-  socket: NetlinkSocket,
-  { from, to, transport }: CandidatePath,
-  route: Route,
-  signal: AbortSignal,
-): Promise<DirectEchoEnds | undefined> {
-  const link = route.link === undefined ? undefined : getLink(socket, route.link);
-  if (!link?.mac) return undefined;
-  const hop = { link: link.index, address: route.gateway ?? transport };
-  for (let attempt = 0; attempt < resolving.attempts && !signal.aborted; attempt++) {
-    const nextHop = getNeighbour(socket, hop)?.mac;
-    if (nextHop) return { from, to, source: link.mac, nextHop, link: link.index };
-    const batch = new Batch();
-    resolveNeighbour(batch, hop);
-    socket.attempt(batch);
-    await idle(resolving.everyMs, signal);
-  }
-  return undefined;
+interface RoutedPath {
+  readonly path: CandidatePath;
+  readonly from: Ip;
+  readonly route: Route;
 }
 
-async function isAnswering(ends: { readonly from: Ip; readonly to: Ip }, signal: AbortSignal): Promise<boolean> {
-  const echo = EchoSocket.open(ends);
-  try {
-    return (await echo.ask(ECHO_BYTES, PATIENCE_MS, signal)) === 'answered';
-  } finally {
-    echo.close();
-  }
+/** Returns the ends of a request by the kernel's way to the peer's transport address; undefined while the next hop has no known MAC address. */
+function endsOf(socket: NetlinkSocket, links: RecentLinks, { path, from, route }: RoutedPath): DirectEchoEnds | undefined {
+  const link = route.link === undefined ? undefined : links.get(route.link);
+  if (!link?.mac) return undefined;
+  const nextHop = getNeighbour(socket, { link: link.index, address: route.gateway ?? path.transport })?.mac;
+  return nextHop && { from, to: cidrAddress(path.network, 1n), source: link.mac, nextHop, link: link.index };
 }

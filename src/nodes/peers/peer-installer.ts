@@ -3,7 +3,8 @@ import { CidrUnion } from '../../base/net/cidr-union.ts';
 import type { Cidr, Family } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import {
-  compilePeer,
+  compileDirectRoutes,
+  compilePeerFlows,
   compilePeerRoutes,
   type PeerIntent,
   reachedNetworks,
@@ -37,7 +38,7 @@ interface TakenStep {
   readonly hasNewFlows: boolean;
 }
 
-const none: PeerEntries = { wanted: nothing, sends: {}, tunnelled: [], direct: [] };
+const none: PeerEntries = { flows: () => [], routes: [], sends: {}, tunnelled: [], direct: [] };
 
 /**
  * Sets the entries of each peer in the desired state, and the routes to all peers that this node reaches through the tunnel. A change of a
@@ -75,8 +76,9 @@ export class PeerInstaller {
       return;
     }
     const [first, ...others] = changeSteps(before ?? none, after);
+    if (others.length > 0) after.flows(); // throws now what a later step would
     const revisions = first && this.#want(name, first);
-    const hasNewFlows = before?.wanted.flows !== first?.wanted.flows;
+    const hasNewFlows = before?.flows !== first?.flows;
     if (revisions && others.length > 0) this.#follow(name, { revisions, hasNewFlows }, others);
   }
 
@@ -117,7 +119,7 @@ export class PeerInstaller {
   }
 
   #want(name: string, entries: PeerEntries): Revisions {
-    const revisions = this.#options.nodeState.want(ownerOf('peer', name), entries.wanted);
+    const revisions = this.#options.nodeState.want(ownerOf('peer', name), { ...nothing, flows: entries.flows(), routes: entries.routes });
     this.#reach(name, entries);
     return revisions;
   }
@@ -145,7 +147,7 @@ export class PeerInstaller {
     for (const step of steps) {
       await this.#applied(name, revisions, signal);
       if (hasNewFlows) await this.#forwarded(signal);
-      hasNewFlows = this.#current.get(name)?.wanted.flows !== step.wanted.flows;
+      hasNewFlows = this.#current.get(name)?.flows !== step.flows;
       revisions = this.#want(name, step);
       this.wantRoutes();
     }
@@ -198,7 +200,8 @@ export class PeerInstaller {
     const direct = reachedNetworks(intent, environment).filter((network) => !tunnelled.includes(network));
     const { direct: paths, maySendDirectly } = intent;
     const sends = { ...(paths ? { direct: paths } : {}), ...(maySendDirectly ? { maySendDirectly } : {}) };
-    return { wanted: compilePeer(intent, environment), sends, tunnelled, direct };
+    const flows = () => compilePeerFlows(intent, environment);
+    return { flows, routes: compileDirectRoutes(intent, environment), sends, tunnelled, direct };
   }
 
   /** Returns the entries that a previous agent has left for a peer: those of the tunnel unless the kernel has a route that bypasses it. */

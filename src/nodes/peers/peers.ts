@@ -123,7 +123,7 @@ export class Peers {
     const families = this.#families();
     const outdated: string[] = [];
     for (const peer of [...source.peers()]) {
-      if (modes.isOutdated(peer, { transport: this.#endsOf(peer) }, families)) outdated.push(peer.name);
+      if (modes.isOutdated(peer, families)) outdated.push(peer.name);
       if (turns.due) await turns.next();
     }
     this.#refresh(outdated);

@@ -56,6 +56,11 @@ export class RecordedInputs {
     for (const entries of this.#rows.values()) yield* entries;
   }
 
+  /** Owners of these entries; their names contain the rule that decides, where it is one. */
+  policyOwners(): Iterable<string> {
+    return this.#rows.keys();
+  }
+
   /** Applies a line of the stream of inputs. @returns digests to compare with, if it ends a record. @throws SeineError `INVALID_INPUT` */
   apply(line: HistoryLine): ReadonlyMap<string, OwnerDigest> | undefined {
     if (typeof line['t'] === 'number') this.atMs = line['t'];

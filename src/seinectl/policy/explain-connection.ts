@@ -1,13 +1,16 @@
 import { isIP } from 'node:net';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ConnectionPolicyView } from '../../api/policy.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
-import { addClusterOptions, clusterHelp, runWithAgents } from '../fleet/agents-of-command.ts';
+import { addClusterOptions, clusterHelp, isLocal, runWithAgents } from '../fleet/agents-of-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
+import type { RecordedSource } from '../recorded/recorded-source.ts';
 import type { Terminal } from '../terminal.ts';
+import { timeOption } from '../time-option.ts';
 import { connectionLines } from './connection-lines.ts';
 
 interface ExplainConnectionContext extends AgentsContext {
@@ -15,7 +18,7 @@ interface ExplainConnectionContext extends AgentsContext {
   readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
-type ExplainFlags = ClusterFlags & { readonly output: OutputForm };
+type ExplainFlags = ClusterFlags & { readonly output: OutputForm; readonly at?: number; readonly bundle?: readonly string[] };
 
 const help = `
 Each end is decided on the node of its pod; with a kubeconfig the agents of both nodes are asked. For a connection to a Service, specify the endpoint, not
@@ -26,8 +29,11 @@ Examples:
   seinectl policy explain shop/api shop/db 5432
   seinectl policy explain 192.0.2.7 shop/db 53/UDP
   seinectl policy explain shop/api 198.51.100.7        all ports
+  seinectl policy explain shop/api shop/db 5432 --at 10m
 
-Exit codes: 0 allowed as far as the nodes decide; 1 denied, or for some ports or addresses; 2 no such pod.`;
+With --at, the rows that the agents wanted at that time decide, which name the rules; labels of that time are not recorded.
+
+Exit codes: 0 allowed as far as the nodes decide; 1 denied, or for some ports or addresses; 2 no such pod, or a time that is not recorded.`;
 
 /** Adds `seinectl policy explain`. */
 export function addPolicyExplain(policy: Command, context: ExplainConnectionContext): void {
@@ -39,11 +45,21 @@ export function addPolicyExplain(policy: Command, context: ExplainConnectionCont
       .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod')
       .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); default: all', portAndProtocol),
   )
+    .option('--at <time>', 'at this time, as far as it was recorded: 90s, 30m or 2h ago, or a time (RFC 3339)', timeOption)
+    .option(
+      '--bundle <file>',
+      'with --at: history in this archive of seinectl collect, or folder; once for each node',
+      (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
+    )
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', help)
-    .action((from: string, to: string, port: string | undefined, flags: ExplainFlags) =>
-      context.exitWith(explainOnNodes(context, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, flags)),
-    );
+    .action((from: string, to: string, port: string | undefined, flags: ExplainFlags) => {
+      const connection = { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) };
+      const { at, bundle } = flags;
+      if (at !== undefined) return context.exitWith(explainPast(context, connection, { ...flags, at }));
+      if (bundle) throw new SeineError('INVALID_INPUT', `--bundle: ${bundle.join(', ')} needs --at TIME`);
+      return context.exitWith(explainOnNodes(context, connection, flags));
+    });
 }
 
 /** @param name an address is returned unchanged */
@@ -78,4 +94,26 @@ async function explain(agent: AgentClient, connection: ConnectionEnds, form: Out
   if (form === 'json' || form === 'yaml') print(terminal, view, form);
   else for (const line of connectionLines(view)) terminal.line(safeLine(line));
   return view.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
+}
+
+/** Explains with the histories in files, of this node, or of the nodes of both ends. @returns the exit code */
+async function explainPast(
+  { agent, env, terminal }: ExplainConnectionContext,
+  connection: ConnectionEnds,
+  flags: ExplainFlags & { readonly at: number },
+): Promise<number> {
+  // Compilers are loaded on use: all other commands start faster without them.
+  const { connectionAt, pastConnectionLines } = await import('../recorded/connection-at.ts');
+  const { agentSource, fileSource } = await import('../recorded/recorded-source.ts');
+  const answer = async (sources: readonly RecordedSource[]): Promise<number> => {
+    const past = await connectionAt(sources, connection, flags.at);
+    if (flags.output === 'json' || flags.output === 'yaml') print(terminal, past, flags.output);
+    else for (const line of pastConnectionLines(past)) terminal.line(safeLine(line));
+    return past.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
+  };
+  if (flags.bundle) return await answer(await Promise.all(flags.bundle.map(fileSource)));
+  if (isLocal(agent(), flags)) return await answer([agentSource(agent())]);
+  const { withClusterSources } = await import('../recorded/cluster-sources.ts');
+  const ends = flags.node === undefined ? [connection.from, connection.to] : [`node:${flags.node}`];
+  return await withClusterSources(ends, { ...flags, namespace: flags.agentNamespace }, env, ({ ofEnds }) => answer(ofEnds));
 }

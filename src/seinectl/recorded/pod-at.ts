@@ -3,6 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
 import type { NodeInputs, PodInput, ServiceInput } from '../../operations/compiler-inputs/node-inputs.ts';
+import { podNameOf } from '../../simulate/cluster/bundled-node.ts';
 import type { RecordedSource } from './recorded-source.ts';
 
 /** Effect of policies on one direction of a pod, by the classes that its agent wanted. */
@@ -59,19 +60,30 @@ const standings: ReadonlySet<string> = new Set([
 export async function podAt(source: RecordedSource, name: string, atMs: number): Promise<PastPod> {
   const { inputs, node, atMs: recordedMs } = await source.inputsAt(atMs);
   const recorded = new Date(recordedMs).toISOString();
-  const isOf = ({ owner }: { readonly owner: string }): boolean => owner.split('/').slice(1, 3).join('/') === name;
-  const pods = inputs.pods.filter(isOf);
+  const pods = inputs.pods.filter(({ owner }) => podNameOf(owner) === name);
   if (pods.length === 0)
     throw new SeineError('INVALID_INPUT', `${node} had no pod ${JSON.stringify(name)} by the inputs recorded at ${recorded}`);
-  const event = await source.lastEvent(`pod/${name}`, atMs, (kind) => standings.has(kind));
-  const subjects = inputs.subjects.filter(isOf).map(({ intent }) => intent);
-  const since = event?.time ?? null;
   return {
-    ...{ name, node, at: new Date(atMs).toISOString(), recorded, policiesSince: since },
+    ...{ name, node, at: new Date(atMs).toISOString(), recorded },
+    ...(await effectAt(source, inputs, name, atMs)),
     interfaces: pods.map((pod) => interfaceOf(pod, inputs)),
-    ingress: directionOf('ingress', subjects, event),
-    egress: directionOf('egress', subjects, event),
     services: servicesOf(inputs, new Set(pods.flatMap(({ intent }) => intent.addresses.map(({ text }) => text)))),
+  };
+}
+
+/** Returns how policies applied to a pod at a time. @param inputs those of that time */
+export async function effectAt(
+  source: Pick<RecordedSource, 'lastEvent'>,
+  { subjects }: Pick<NodeInputs, 'subjects'>,
+  name: string,
+  atMs: number,
+): Promise<Pick<PastPod, 'ingress' | 'egress' | 'policiesSince'>> {
+  const event = await source.lastEvent(`pod/${name}`, atMs, (kind) => standings.has(kind));
+  const own = subjects.filter(({ owner }) => podNameOf(owner) === name).map(({ intent }) => intent);
+  return {
+    ingress: directionOf('ingress', own, event),
+    egress: directionOf('egress', own, event),
+    policiesSince: event?.time ?? null,
   };
 }
 
