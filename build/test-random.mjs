@@ -52,9 +52,9 @@ const parts = {
     env: { SEINE_TEST_FLOW_MUTANTS: '500', SEINE_TEST_POLICY_MUTANTS: '300' },
   },
   history: {
-    what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests',
-    args: ['--project', 'unit', 'test/model/incidents'],
-    env: { SEINE_TEST_INCIDENTS: '1000' },
+    what: '1,000 random incidents: inputs that were recorded each second are compiled again, with equal digests; a process that records, killed at each write',
+    args: ['--project', 'unit', 'test/model/incidents', 'src/operations/history/killed-recorder'],
+    env: { SEINE_TEST_INCIDENTS: '1000', SEINE_TEST_RECORDER_KILLS: '120' },
   },
   'first-packet': {
     what: '50 pods without allowed peers, with traffic to them before they exist, while agent and API server stop and start',
