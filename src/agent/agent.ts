@@ -101,6 +101,7 @@ export function createAgent(
   const companions = companionsOf({ ...plane, warnings, peers, paths, checks, postNodeEvent }, signal);
   const mesh = openMesh({
     ...{ config, peers, nodeState, started: () => started, events: recording.history },
+    ...{ liveSettings: sources.liveSettings.replica, warnings },
     observe: (seconds) => hooks.observe('mesh_rtt_seconds', {}, seconds),
   });
   const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };

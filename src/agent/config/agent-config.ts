@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
 import { deniedChoices, liveConnectionsChoices, policyModes, unencryptedPeersChoices } from '../../dataplane/compile/environment.ts';
+import { MESH_PEERS_MAX, parseMeshInterval } from '../../operations/mesh/mesh-settings.ts';
 import { flowLogSchema, ipfixSchema, otlpSchema } from './flow-log-config.ts';
 import { absolutePath, size } from './value-schemas.ts';
 
@@ -140,23 +141,19 @@ const traceSchema = z.strictObject({
 });
 
 /** Duration in milliseconds: `10s`, `500ms`, `1m`, or 0. */
-const meshInterval = z
-  .union([z.int(), z.string()])
-  .transform((value, context): number => {
-    const [, digits, unit] = /^(\d{1,6})(ms|s|m)$/.exec(String(value)) ?? [];
-    if (String(value) === '0') return 0;
-    if (digits !== undefined) return Number(digits) * (unit === 'm' ? 60_000 : unit === 's' ? 1_000 : 1);
-    context.addIssue({ code: 'custom', message: `${JSON.stringify(value)} is neither 0 nor a duration, such as 10s` });
-    return z.NEVER;
-  })
-  .refine((ms) => ms === 0 || (ms >= 1_000 && ms <= 600_000), 'is neither 0 nor from 1s to 10m');
+const meshInterval = z.union([z.int(), z.string()]).transform((value, context): number => {
+  const parsed = parseMeshInterval(String(value));
+  if (typeof parsed === 'number') return parsed;
+  context.addIssue({ code: 'custom', message: parsed });
+  return z.NEVER;
+});
 
 /** Echoes to other nodes. */
 const meshSchema = z.strictObject({
   /** Interval of echoes to each observed node; 0: none are sent. */
   interval: meshInterval.default(10_000),
   /** Number of nodes that are observed all the time; 0: none are sent. */
-  peers: z.int().min(0).max(64).default(16),
+  peers: z.int().min(0).max(MESH_PEERS_MAX).default(16),
 });
 
 const schema = z

@@ -2,11 +2,14 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import { type LiveSettings, liveSettingsKey } from '../../kubernetes/resources/live-settings.ts';
 import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { EchoSocket } from '../../netlink/packets/icmp-echo.ts';
 import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import type { EventRecorder } from '../../operations/history/event-stream.ts';
 import { Mesh, type MeshEnds, type MeshOptions } from '../../operations/mesh/mesh.ts';
+import { meshSettings } from '../../operations/mesh/mesh-settings.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 
 /** Maximum time for an echo (ms). */
@@ -20,10 +23,17 @@ interface MeshParts {
   readonly started: () => { readonly live: LiveEnvironment; readonly peers: { gatewaysOf(name: string): readonly Ip[] } } | undefined;
   readonly events: EventRecorder;
   readonly observe: MeshOptions['observe'];
+  /** Settings of all nodes that are followed. */
+  readonly liveSettings: Pick<Replica<LiveSettings>, 'get' | 'subscribe'>;
+  /** Reasons why settings do not count, by name. */
+  readonly warnings: Map<string, readonly string[]>;
 }
 
+const WARNING = 'mesh settings';
+
 /** Opens the observation of other nodes; `run` begins it. */
-export function openMesh({ config, peers, nodeState, started, events, observe }: MeshParts): Mesh {
+export function openMesh(parts: MeshParts): Mesh {
+  const { config, peers, nodeState, started, events, observe } = parts;
   const ends = (name: string): readonly MeshEnds[] => {
     const node = started();
     const peer = peers.get(name);
@@ -40,8 +50,7 @@ export function openMesh({ config, peers, nodeState, started, events, observe }:
   };
   return new Mesh({
     own: config.nodeName,
-    intervalMs: config.mesh.interval,
-    peers: config.mesh.peers,
+    settings: followedSettings(parts),
     names: sortedNames(peers, config.nodeName),
     ends,
     echo,
@@ -51,6 +60,22 @@ export function openMesh({ config, peers, nodeState, started, events, observe }:
     now: () => performance.now(),
     random: Math.random,
   });
+}
+
+/** Returns the settings in force: those of ConfigMap `seine-live`, else the configured ones. */
+function followedSettings({ config, liveSettings, warnings }: MeshParts): MeshOptions['settings'] {
+  const { interval: intervalMs, peers } = config.mesh;
+  const current = () => meshSettings({ intervalMs, peers }, liveSettings.get(liveSettingsKey));
+  let { settings } = current();
+  const apply = (): void => {
+    const { settings: now, faults } = current();
+    settings = now;
+    if (faults.length === 0) warnings.delete(WARNING);
+    else warnings.set(WARNING, faults);
+  };
+  liveSettings.subscribe(apply);
+  apply();
+  return () => settings;
 }
 
 /** Names of all nodes; sorted again only after one was added or removed. */

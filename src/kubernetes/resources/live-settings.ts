@@ -11,12 +11,25 @@ export interface LiveSettings {
   readonly flowLog?: string;
   /** Value of `trace.background`, likewise. */
   readonly traceBackground?: string;
+  /** Values of `mesh.interval` and `mesh.peers`, likewise. */
+  readonly meshInterval?: string;
+  readonly meshPeers?: string;
 }
 
 /** Longer than any value. */
 const SHOWN_MAX = 32;
 const namespace = 'seine-system';
 const name = 'seine-live';
+
+/** Keys of the ConfigMap. */
+const keys: Readonly<Record<keyof LiveSettings, string>> = {
+  policyMode: 'policy.mode',
+  denied: 'policy.denied',
+  flowLog: 'flowLog.enabled',
+  traceBackground: 'trace.background',
+  meshInterval: 'mesh.interval',
+  meshPeers: 'mesh.peers',
+};
 
 const schema = z.object({ data: stringMap });
 
@@ -28,14 +41,11 @@ export const liveSettings: Resource<LiveSettings> = {
   revision: 4,
   project: (raw) => {
     const { data } = parseObject(schema, raw);
-    const keys = ['policy.mode', 'policy.denied', 'flowLog.enabled', 'trace.background'] as const;
-    const [policyMode, denied, flowLog, traceBackground] = keys.map((key) => ownValue(data, key));
-    return {
-      ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, SHOWN_MAX) }),
-      ...(denied === undefined ? {} : { denied: denied.slice(0, SHOWN_MAX) }),
-      ...(flowLog === undefined ? {} : { flowLog: flowLog.slice(0, SHOWN_MAX) }),
-      ...(traceBackground === undefined ? {} : { traceBackground: traceBackground.slice(0, SHOWN_MAX) }),
-    };
+    const set = Object.entries(keys).flatMap(([member, key]) => {
+      const value = ownValue(data, key);
+      return value === undefined ? [] : [[member, value.slice(0, SHOWN_MAX)]];
+    });
+    return Object.fromEntries(set) as LiveSettings;
   },
 };
 

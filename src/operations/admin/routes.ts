@@ -81,7 +81,7 @@ export type AgentPorts = StatusPort &
   RollOutPort;
 
 interface MeshPort {
-  readonly mesh: Pick<Mesh, 'counters' | 'states' | 'paths'>;
+  readonly mesh: Pick<Mesh, 'settings' | 'counters' | 'states' | 'paths'>;
 }
 
 interface RollOutPort {
@@ -168,7 +168,8 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/inputs': () => inputs(agent),
     '/v1/config': () => configuration(agent),
     '/v1/leases': () => leases(agent),
-    '/v1/mesh': () => json({ counters: agent.mesh.counters, states: agent.mesh.states(), items: agent.mesh.paths() }),
+    '/v1/mesh': () =>
+      json({ settings: agent.mesh.settings, counters: agent.mesh.counters, states: agent.mesh.states(), items: agent.mesh.paths() }),
     '/v1/timeline': (query, signal) => timeline(agent, query, signal),
     '/v1/history/inputs': async (query) => linesAnswer(await recordedInputLines(agent, query), agent.turns),
     '/v1/logs': () => lastLines(sources.control),

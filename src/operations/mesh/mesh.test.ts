@@ -25,6 +25,7 @@ class MeshCluster {
   readonly noted: string[] = [];
   readonly faults = new Map<string, Fault>();
   nowMs = 0;
+  settings = { intervalMs: 10_000, peers: 16 };
   readonly #signal = new AbortController().signal;
 
   constructor({ nodes, seed, observers, families = ['ipv4'] }: Simulation) {
@@ -41,8 +42,7 @@ class MeshCluster {
         own,
         new Mesh({
           own,
-          intervalMs: 10_000,
-          peers: 16,
+          settings: () => this.settings,
           names: () => this.names,
           ends: (peer) => families.map((family) => ({ family, from: ip(own, family), to: ip(peer, family) })),
           echo: async ({ to }, bytes) => this.#answer(own, owners.get(to.text) ?? '', bytes),
@@ -176,11 +176,44 @@ it('ends with the fault of this program that sending an echo threw', async () =>
   const fault = new Error('a fault');
   const ip = parseIp('10.0.0.1');
   const mesh = new Mesh({
-    ...{ own, intervalMs: 10_000, peers: 1, names: () => names, mtu: () => 1_450, observe: () => undefined, random: () => 0 },
+    ...{
+      own,
+      settings: () => ({ intervalMs: 10_000, peers: 1 }),
+      names: () => names,
+      mtu: () => 1_450,
+      observe: () => undefined,
+      random: () => 0,
+    },
     ends: () => [{ family: 'ipv4', from: ip, to: ip }],
     echo: () => Promise.reject(fault),
     events: { note: () => undefined },
     now: () => performance.now(),
   });
   await expect(mesh.run(AbortSignal.timeout(10_000))).rejects.toBe(fault);
+});
+
+it('follows its settings while it runs: off, on again with other peers, and more often', async () => {
+  const cluster = new MeshCluster({ nodes: 40, seed: 5, observers: ['node-0000'] });
+  const [agent] = [...cluster.agents.values()];
+  const sentIn = async (seconds: number): Promise<number> => {
+    const before = agent?.counters.sent ?? 0;
+    await cluster.pass(seconds);
+    return (agent?.counters.sent ?? 0) - before;
+  };
+  cluster.faults.set('node-0001', 'cut');
+  await cluster.pass(100);
+  expect(agent?.problems()).toHaveLength(1);
+  cluster.settings = { intervalMs: 0, peers: 16 };
+  await cluster.pass(1);
+  expect(await sentIn(60)).toBe(0);
+  expect([agent?.problems(), agent?.paths()]).toEqual([[], []]);
+  cluster.settings = { intervalMs: 10_000, peers: 2 };
+  await cluster.pass(100);
+  expect(Object.values(agent?.states() ?? {}).reduce((sum, count) => sum + count, 0)).toBe(2);
+  cluster.faults.clear();
+  await cluster.pass(60);
+  const rarely = await sentIn(100);
+  cluster.settings = { intervalMs: 1_000, peers: 16 };
+  await cluster.pass(20);
+  expect(await sentIn(100)).toBeGreaterThan(4 * rarely);
 });

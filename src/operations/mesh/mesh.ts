@@ -5,6 +5,7 @@ import type { EchoOutcome } from '../../netlink/packets/icmp-echo.ts';
 import type { EventRecorder } from '../history/event-stream.ts';
 import { fixedPeers } from './fixed-peers.ts';
 import { type MeshEcho, MeshPath, type MeshState } from './mesh-path.ts';
+import type { MeshSettings } from './mesh-settings.ts';
 
 /** Addresses of a path: gateways, and nodes outside the tunnel. */
 export interface MeshEnds {
@@ -16,10 +17,8 @@ export interface MeshEnds {
 
 export interface MeshOptions {
   readonly own: string;
-  /** Interval of echoes to a fixed peer (ms); 0 disables all. */
-  readonly intervalMs: number;
-  /** Number of fixed peers. */
-  readonly peers: number;
+  /** Current settings, which may change at any time. */
+  readonly settings: () => MeshSettings;
   /** Names of all nodes, sorted. */
   readonly names: () => readonly string[];
   /** Paths to a peer; none while it has no pod network, or this node has no flows for it. */
@@ -93,22 +92,34 @@ export class Mesh {
     this.#randomMs = options.now();
   }
 
+  /** Settings in force. */
+  get settings(): MeshSettings {
+    return this.#options.settings();
+  }
+
   get isEnabled(): boolean {
-    return this.#options.intervalMs > 0 && this.#options.peers > 0;
+    const { intervalMs, peers } = this.#options.settings();
+    return intervalMs > 0 && peers > 0;
   }
 
   /** Observes until the signal is aborted. @throws what `echo` or `ends` threw, which only a fault of this program does */
   async run(signal: AbortSignal): Promise<void> {
-    while (this.isEnabled && !signal.aborted) {
+    while (!signal.aborted) {
       if (this.#failure) throw this.#failure.thrown;
       this.step(signal);
-      await idle(TICK_MS, signal);
+      await idle(this.isEnabled ? TICK_MS : SECOND_MS, signal);
     }
   }
 
-  /** Sends what is due. */
+  /** Sends what is due; forgets everything while the settings disable echoes. */
   step(signal: AbortSignal): void {
     const { now } = this.#options;
+    if (!this.isEnabled) {
+      this.#paths.clear();
+      this.#fixed = new Set();
+      this.#chosenMs = undefined;
+      return;
+    }
     if (this.#chosenMs === undefined || now() - this.#chosenMs >= CHOOSE_EVERY_MS) this.#choose();
     if (now() - this.#randomMs >= SECOND_MS) this.#observeRandom();
     for (const observed of this.#paths.values())
@@ -116,7 +127,10 @@ export class Mesh {
   }
 
   #choose(): void {
-    const { names, own, peers, now, intervalMs, random } = this.#options;
+    const { names, own, now, settings, random } = this.#options;
+    const { intervalMs, peers } = settings();
+    // After a shorter interval, no echo waits for the end of the one before.
+    for (const observed of this.#paths.values()) observed.dueMs = Math.min(observed.dueMs, now() + intervalMs * 1.1);
     const all = names();
     this.#chosenMs = now();
     this.#fixed = new Set(fixedPeers(all, own, peers));
@@ -169,7 +183,8 @@ export class Mesh {
   }
 
   #nextMs({ path, fullMs }: ObservedPath): number {
-    const { now, intervalMs, random } = this.#options;
+    const { now, settings, random } = this.#options;
+    const { intervalMs } = settings();
     if (path.isUrgent) return now() + SECOND_MS;
     const nextMs = now() + intervalMs * (0.9 + random() * 0.2);
     // With few paths the turn of full size comes soon, and does not wait for the interval.
