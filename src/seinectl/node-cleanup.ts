@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { defaultPaths } from '../api/default-paths.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
+import { silentLog } from '../base/log/log.ts';
 import { AgentClient } from './agent-client.ts';
 import { askedFor, type CleanupPathOptions, cleanupPathsOf, socketOf } from './cleanup-paths.ts';
 import { safeText } from './escape.ts';
@@ -52,7 +53,8 @@ async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal:
   const places = cleanupPathsOf(flags, socket, await askedFor(new AgentClient(socket)));
   // Loads a native library, which no other command needs.
   const { findLeftovers } = await import('../install/cleanup.ts');
-  const { items, obstacles } = await findLeftovers(places, signal);
+  const { items: ofInstallation, obstacles } = await findLeftovers(places, signal);
+  const items = [...(await trackerLeftovers(places.folders.state)), ...ofInstallation];
   for (const obstacle of obstacles) terminal.remark(`seinectl: ${safeText(obstacle)}`);
   if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
   if (flags.yes !== true) {
@@ -68,6 +70,17 @@ async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal:
   return await removeAll(terminal, items, signal);
 }
 
+/** Returns changes of the kernel's connection tracking by the flow log of an agent that was killed; the folder of its state has the values. */
+async function trackerLeftovers(stateDir: string): Promise<Awaited<ReturnType<Find>>['items']> {
+  const { TrackerAccounting, trackerParametersFile } = await import('../operations/flow-log/sources/tracker-accounting.ts');
+  return new TrackerAccounting({ file: trackerParametersFile(stateDir), log: silentLog })
+    .leftChanges()
+    .map(({ parameter, value, restore }) => ({
+      what: `change of ${parameter} by the flow log: ${value} again`,
+      remove: restore,
+    }));
+}
+
 /** Items that cannot be removed do not prevent the removal of the others. */
 async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['items'], signal: AbortSignal): Promise<number> {
   let failures = 0;
@@ -81,7 +94,7 @@ async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['i
     }
   }
   if (items.length > 0)
-    terminal.remark('Kernel settings stay as they are (docs/operations.md lists them); a reboot restores those of the host.');
+    terminal.remark('Other kernel settings stay as they are (docs/operations.md lists them); a reboot restores those of the host.');
   return failures === 0 ? exitCodes.ok : exitCodes.different;
 }
 

@@ -20,7 +20,7 @@ import { flowLogSwitch } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
 import { FlowLogPorts } from './sources/flow-log-ports.ts';
 import { ServiceAddresses } from './sources/service-addresses.ts';
-import { TrackerAccounting } from './sources/tracker-accounting.ts';
+import { TrackerAccounting, trackerParametersFile } from './sources/tracker-accounting.ts';
 
 /** Maximum time for the end of the log when the agent stops (ms): more than an export takes to give up. */
 const END_WITHIN_MS = 3_000;
@@ -134,7 +134,7 @@ function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['open
 function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
   const { policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
-  const file = join(config.stateDir, 'tracker-parameters.json');
+  const file = trackerParametersFile(config.stateDir);
   const accounting = config.hostSettings === 'manage' ? new TrackerAccounting({ file, log }) : undefined;
   const nodes = new NodesByAddress(sources.nodes.replica);
   const ends = [sources.services.replica.subscribe(() => services.changed()), sources.nodes.replica.subscribe(() => nodes.changed())];

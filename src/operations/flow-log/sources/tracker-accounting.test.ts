@@ -71,3 +71,18 @@ it('restores nothing from a file that cannot be read, and needs no parameter', (
   open().restore();
   expect(state.values.size).toBe(0);
 });
+
+it('lists what a killed agent has left, unless another program changed it meanwhile', () => {
+  const { state, open } = kernelWith(off);
+  expect(open().leftChanges()).toEqual([]);
+  open().turnOn();
+  expect(open().leftChanges()).toMatchObject([
+    { parameter: 'net.netfilter.nf_conntrack_acct', value: '0' },
+    { parameter: 'net.netfilter.nf_conntrack_timestamp', value: '0' },
+  ]);
+  state.values.set('nf_conntrack_timestamp', '0');
+  const left = open().leftChanges();
+  expect(left).toHaveLength(1);
+  for (const { restore } of left) restore();
+  expect(Object.fromEntries(state.values)).toEqual(off);
+});

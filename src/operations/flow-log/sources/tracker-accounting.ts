@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { placeFile, removeFile } from '../../../base/files/atomic-file.ts';
 import { StateFile } from '../../../base/files/state-file.ts';
@@ -30,13 +30,28 @@ const ofKernel: KernelParameters = {
 interface TrackerAccountingOptions {
   /** File for the previous values, which the next agent reads if this one is killed. */
   readonly file: string;
-  readonly log: Log;
+  readonly log: Pick<Log, 'warn'>;
   readonly kernel?: KernelParameters;
+}
+
+/** Change of a kernel parameter that an agent has left. */
+interface LeftChange {
+  /** Name as of sysctl(8). */
+  readonly parameter: string;
+  /** Value before the change. */
+  readonly value: string;
+  /** @throws SeineError `REFUSED` if the kernel does not accept it */
+  readonly restore: () => void;
 }
 
 type PreviousValues = Partial<Record<(typeof wanted)[number], '0' | '1'>>;
 
 const stored = z.strictObject({ boot: z.string().max(64), values: z.partialRecord(z.enum(wanted), z.enum(['0', '1'])) });
+
+/** File of previous values below the agent's state. */
+export function trackerParametersFile(stateDir: string): string {
+  return join(stateDir, 'tracker-parameters.json');
+}
 
 /** Turns accounting of the kernel's tracker on, and restores previous values at the end: also those that a killed agent has left. */
 export class TrackerAccounting {
@@ -67,6 +82,21 @@ export class TrackerAccounting {
         if (this.#kernel.read(parameter) === '1') this.#kernel.write(parameter, value);
       });
     this.#try('', () => removeFile(this.#options.file));
+  }
+
+  /** Returns the changes that are still in force: those of a killed agent, or of one that runs. */
+  leftChanges(): readonly LeftChange[] {
+    return Object.entries(this.#previous()).flatMap(([parameter, value]) =>
+      this.#isOn(parameter) ? [{ parameter: nameOf(parameter).join('.'), value, restore: () => this.#kernel.write(parameter, value) }] : [],
+    );
+  }
+
+  #isOn(parameter: string): boolean {
+    try {
+      return this.#kernel.read(parameter) === '1';
+    } catch {
+      return false; // the kernel's module is gone, and its parameters with it
+    }
   }
 
   /** Values from before the first agent of this boot that changed them. */
