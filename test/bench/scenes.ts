@@ -18,6 +18,7 @@ import { policyNetworksRowNames, policyNetworksRows } from './policy-networks-ro
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
 import { policyVerifyRowNames, policyVerifyRows } from './policy-verify-rows.ts';
+import { recorderRowNames, recorderRows } from './recorder-rows.ts';
 import { rotationRowNames, rotationRows } from './rotation-rows.ts';
 import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
@@ -65,6 +66,7 @@ export const scenes: readonly Scene[] = [
   { rows: policySwitchRowNames, measure: policySwitchRows },
   { rows: flowLogRowNames, measure: ({ print }) => flowLogRows(print) },
   { rows: flowLogLoadRowNames, measure: ({ print }) => flowLogLoadRows(print) },
+  { rows: recorderRowNames, measure: ({ print }) => recorderRows(print) },
   { rows: fleetRowNames, measure: fleetRows },
 ];
 

@@ -53,7 +53,7 @@ export function openMesh(parts: MeshParts): Mesh {
     settings: followedSettings(parts),
     names: sortedNames(peers, config.nodeName),
     ends,
-    echo,
+    echo: sendMeshEcho,
     mtu: () => started()?.live.current.gateway.mtu ?? 1_280,
     events,
     observe,
@@ -87,7 +87,8 @@ function sortedNames(peers: PeerSource, own: string): () => readonly string[] {
   return () => (names ??= [own, ...Array.from(peers.peers(), ({ name }) => name)].toSorted());
 }
 
-async function echo(way: Parameters<MeshOptions['echo']>[0], bytes: number, signal: AbortSignal): ReturnType<MeshOptions['echo']> {
+/** Sends one echo, see {@link MeshOptions}. */
+export async function sendMeshEcho(...[way, bytes, signal]: Parameters<MeshOptions['echo']>): ReturnType<MeshOptions['echo']> {
   const startedMs = performance.now();
   let socket: EchoSocket | undefined;
   try {
