@@ -60,7 +60,8 @@ async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
         await turnFlowLog(lab, state);
         const measured = await connect(lab, askers, address);
         if (round > 0) taken[state].push(measured); // the first round warms up
-        if (round > 0) memory[state].push(lab.residentMemory());
+        // Without the log: before it is first turned on, for memory is not returned.
+        if (state === 'on' ? round > 0 : round === 0) memory[state].push(lab.residentMemory());
       }
   } finally {
     answering.kill('SIGKILL');
