@@ -111,6 +111,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     'seinectl/simulate',
     'seinectl/timeline',
     'seinectl/trace',
+    'seinectl/what-if',
   ],
   'seinectl/trace': ['seinectl', 'seinectl/fleet', 'seinectl/reach', 'seinectl/recorded'],
   agent: ['agent/config', 'agent/history', 'agent/peers'],

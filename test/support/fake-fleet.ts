@@ -89,6 +89,12 @@ export class FakeFleet {
 
   #list(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '', 'http://fake');
+    if (url.searchParams.get('dryRun') === 'All') {
+      // The object as it would be stored: without defaults.
+      response.writeHead(200, { 'content-type': 'application/json' });
+      request.pipe(response);
+      return;
+    }
     const from = Number(url.searchParams.get('continue') ?? 0);
     const { agents, nodesForbidden, objects = {}, page = 500 } = this.#options;
     const isNodes = url.pathname === '/api/v1/nodes';
@@ -107,8 +113,8 @@ export class FakeFleet {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(one));
       return;
     }
-    if (/\/pods\/[^/]+$/.test(url.pathname)) {
-      const body = { kind: 'Status', reason: 'NotFound', message: `pods ${url.pathname} not found`, code: 404 };
+    if (/\/(?:pods|networkpolicies)\/[^/]+$/.test(url.pathname)) {
+      const body = { kind: 'Status', reason: 'NotFound', message: `${url.pathname} not found`, code: 404 };
       response.writeHead(404, { 'content-type': 'application/json' }).end(JSON.stringify(body));
       return;
     }

@@ -33,12 +33,17 @@ async function shown(options: Parameters<typeof openPage>[2] = shop): Promise<Op
 const views = {
   now: ['/', '.figures'],
   trace: ['/?view=trace&from=shop%2Fweb-0&to=shop%2Fdb-0&port=5432', '.path'],
-  policy: ['/?view=policy&namespace=shop&source=shop%2Fapi-0&destination=shop%2Fdb-0', '.matrix'],
+  policy: ['/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb', '[aria-label="Use of these connections"] ul'],
   pod: ['/?view=explain&kind=pod&name=shop%2Fweb-0', '.lines'],
   node: ['/?view=explain&kind=node&name=node-2', '.lines'],
   timeline: ['/?view=timeline&kind=service&name=shop%2Fdb&since=2026-11-29T14%3A00%3A00Z', '.events'],
   traffic: ['/?view=traffic', '.matrix'],
   'traffic of a namespace': ['/?view=traffic&namespace=shop', '.number'],
+  'connections of a row': [
+    '/?view=traffic&namespace=shop&source=shop%2Fweb&destination=shop%2Fdb&verdict=denied&port=5432&protocol=TCP',
+    '.card table',
+  ],
+  'connections of a row without records': ['/?view=traffic&namespace=shop&source=shop%2Fweb&destination=shop%2Fapi', '.card .badge'],
   'traffic that a name has not': ['/?view=traffic&namespace=shop&find=nothing', '.badge'],
   'traffic of a false period': ['/?view=traffic&for=2d', '.notice'],
   'timeline by node': ['/?view=timeline&kind=service&name=shop%2Fdb&since=2h&order=node', '.events'],
@@ -49,6 +54,17 @@ const views = {
   'an unknown pod': ['/?view=explain&kind=pod&name=shop%2Fnone', '.notice'],
   'a node that does not answer': ['/?view=explain&kind=node&name=node-3', '.notice'],
 } as const;
+
+const proposedPolicy = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: db-clients, namespace: shop}
+spec:
+  podSelector: {matchLabels: {app: db}}
+  policyTypes: [Ingress]
+  ingress:
+    - from: [{podSelector: {matchLabels: {app: web}}}]
+      ports: [{protocol: TCP, port: 5432}]
+`;
 
 describe.each(Object.keys(views) as (keyof typeof views)[])('the view: %s', (name) => {
   const [address, element] = views[name];
@@ -104,6 +120,79 @@ it('moves in the policy matrix with the arrow keys, and shows the rule of a cell
   expect(await page.locator('.card').textContent()).toContain('shop/db-clients spec.ingress[0]');
 });
 
+it('shows how much the connections of a cell were used, and where that is not known', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb`);
+  const used = page.getByRole('region', { name: 'Use of these connections' });
+  await used.getByText('The flow log is off.').waitFor();
+  expect(await used.textContent()).toContain('1 node: node-2');
+  expect(await used.locator('code').textContent()).toBe('seinectl flows --from-pod shop/api --to-pod shop/db --since 24h');
+});
+
+it('shows which connections a proposal breaks and opens, marks their cells, and says what is wrong with it', async () => {
+  const { page, origin, errors } = await shown();
+  await page.goto(`${origin}/?view=policy&namespace=shop`);
+  await page.locator('.matrix').waitFor();
+  const compute = page.getByRole('button', { name: 'Compute the effect' });
+  expect(await compute.isDisabled()).toBe(true);
+  const proposal = page.getByLabel('Changed or new objects');
+  await proposal.fill('spec: [');
+  await page.getByText('Not YAML').waitFor();
+  await proposal.fill('kind: Secret');
+  await compute.click();
+  await page.getByRole('heading', { name: 'This cannot be answered' }).waitFor();
+  await proposal.fill(proposedPolicy);
+  await compute.click();
+  await page.getByRole('region', { name: 'Connections that change' }).waitFor();
+  const changes = await page.getByRole('region', { name: 'Connections that change' }).locator('tbody tr').allTextContents();
+  expect(changes.map((text) => /breaks|opens/.exec(text)?.[0])).toEqual(['breaks', 'opens']);
+  await page.getByRole('button', { name: /^shop\/api\S* to shop\/db\S*: in part, connections break$/ }).waitFor();
+  await page.getByRole('button', { name: /^shop\/web\S* to shop\/db\S*: denied, connections open$/ }).waitFor();
+  for (const colorScheme of ['light', 'dark'] as const)
+    for (const width of [1_280, 360]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      expect(await violations(page), `${colorScheme} ${width}`).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${colorScheme} ${width}`).toBe(true);
+    }
+  await page.getByLabel('Objects to delete').fill('networkpolicy/shop/default-deny');
+  await compute.click();
+  await page.getByText('seinectl whatif -f FILE --delete networkpolicy/shop/default-deny').waitFor();
+  expect(new URL(page.url()).searchParams.get('delete')).toBe('networkpolicy/shop/default-deny');
+  await page.getByRole('button', { name: 'Clear the result' }).click();
+  await page.getByRole('button', { name: /^shop\/web\S* to shop\/db\S*: denied$/ }).waitFor();
+  expect(errors).toEqual([]);
+});
+
+it('shows the last connections of a row, with rule, policy, reason and rate, and the same for a line of the picture', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=traffic&namespace=shop`);
+  await page.locator('.picture').waitFor();
+  await page.getByRole('link', { name: '12 connections from shop/web to shop/db, denied: show the last' }).click();
+  const card = page.getByRole('region', { name: 'Last connections', exact: true });
+  await card.locator('tbody tr').waitFor();
+  const row = await card.locator('tbody tr').textContent();
+  for (const expected of [
+    '2026-11-29 14:03:00.000',
+    'shop/web-0:40000',
+    'ingress denied by shop/default-deny',
+    'and 11 packets like it',
+    hostile.script,
+  ])
+    expect(row).toContain(expected);
+  expect(await card.locator('code').textContent()).toBe(
+    'seinectl flows --from-pod shop/web --to-pod shop/db --to-port 5432 --verdict denied --since 10m',
+  );
+  expect(await card.textContent()).toContain('1 agent of 3 did not answer');
+  expect(await page.evaluate('window.hostile')).toBeUndefined();
+  await page.getByRole('link', { name: 'Close' }).click();
+  await card.waitFor({ state: 'detached' });
+  await page.locator('.edge').filter({ hasText: 'shop/api to shop/db' }).locator('.target').dispatchEvent('click');
+  await card.getByText('closed').waitFor();
+  expect(await card.textContent()).toContain('11.1 kB');
+  expect(new URL(page.url()).searchParams.get('verdict')).toBeNull();
+});
+
 it('shows what happened to a Service on all nodes, by kind and by node, and names agents that do not answer', async () => {
   const { page, origin } = await shown();
   await page.goto(`${origin}/?view=explain&kind=pod&name=shop%2Fweb-0`);
@@ -142,9 +231,10 @@ it('leads from the matrix of namespaces to the connections of one, with verdict,
   expect(await page.evaluate('document.activeElement.id')).toBe('cell-1-0');
   await page.getByRole('button', { name: 'ops to shop: 42 connections, 2 denied' }).click();
   await page.getByText('names with “ops/”').waitFor();
-  expect(await page.locator('tbody tr').allTextContents()).toEqual([
-    '✓ allowed40ops/prometheusshop/api9090/TCPno policy',
-    '✕ refused2ops/prometheusshop/api22/TCPshop/default-deny',
+  const rows = await page.locator('tbody tr').allTextContents();
+  expect(rows.map((row) => row.replace(/ connections from .*?: show the last[\d.]+\/(?:s|min)/, ' at a rate, '))).toEqual([
+    '✓ allowed40 at a rate, ops/prometheusshop/api9090/TCPno policy',
+    '✕ refused2 at a rate, ops/prometheusshop/api22/TCPshop/default-deny',
   ]);
   await page.goto(`${origin}/?view=traffic&namespace=shop`);
   await page.locator('.picture').waitFor();

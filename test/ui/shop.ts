@@ -114,6 +114,33 @@ const traffic = JSON.stringify({
   others: 7,
 });
 
+const flow = {
+  ...{ node: 'node-1', number: 1, time: '2026-11-29T14:02:12.010Z', event: 'opened', verdict: 'allowed', reporter: 'source' },
+  ...{ family: 'ipv4', protocol: 'TCP' },
+  source: { address: '10.0.1.6', port: 40_000, kind: 'pod', namespace: 'shop', name: 'api-0', workload: 'api' },
+  destination: { address: '10.0.1.5', port: 5_432, kind: 'pod', namespace: 'shop', name: 'db-0', workload: 'db' },
+  ingress: { verdict: 'allowed', by: ['shop/db-clients spec.ingress[0]'] },
+};
+const denied = {
+  ...{ ...flow, number: 2, time: '2026-11-29T14:03:00.000Z', event: 'denied', verdict: 'denied', reporter: 'destination' },
+  source: { ...flow.source, address: '10.0.0.5', name: 'web-0', workload: 'web' },
+  ingress: { verdict: 'denied', by: ['shop/default-deny', hostile.markup] },
+  ...{ reason: `denied: ${hostile.script}`, repeated: 11 },
+};
+const closed = {
+  ...{ ...flow, number: 3, time: '2026-11-29T14:02:13.500Z', event: 'closed', reporter: 'both' },
+  ...{ startedAt: '2026-11-29T14:02:12.010Z', endedAt: '2026-11-29T14:02:13.500Z', bytes: { out: '2100', in: '9000' } },
+};
+const logState = JSON.parse(traffic) as { readonly state: object };
+
+/** Records of one agent, with a denial and hostile names. */
+const flowLog = [
+  { state: { ...logState.state, completeFrom: '2026-11-29T13:00:00.000Z' } },
+  ...[flow, closed, denied].map((each) => ({ flow: each })),
+]
+  .map((line) => JSON.stringify(line))
+  .join('\n');
+
 /** Sums of an agent whose flow log is off. */
 export const trafficOff = JSON.stringify({
   state: { node: 'node-1', enabled: false, sources: [], losses: noLosses, skipped: 0 },
@@ -147,6 +174,7 @@ export const shop: FakeFleetOptions = {
   single: { '/api/v1/namespaces/shop/pods/web-0': { metadata: { name: 'web-0' }, spec: { nodeName: 'node-1' } } },
   paths: {
     '/v1/drops': JSON.stringify(drops),
+    '/v1/policy/counters': '{"items":[]}',
     '/v1/explain/pod': JSON.stringify(explained),
     '/v1/policy/pod': JSON.stringify({
       ingress: { state: 'isolated', policies: ['shop/default-deny'] },
@@ -157,6 +185,8 @@ export const shop: FakeFleetOptions = {
     ...timelines,
     'node-1 /v1/flow-log/summary': traffic,
     'node-2 /v1/flow-log/summary': trafficOff,
+    'node-1 /v1/flow-log': flowLog,
+    'node-2 /v1/flow-log': JSON.stringify({ state: (JSON.parse(trafficOff) as { readonly state: object }).state }),
     'node-1 /v1/trace': trace('node-1', { what: 'tunnel', to: 'node-2', packet }, [
       hop('classify', 'shop/web-0'),
       hop('output', hostile.markup),

@@ -32,7 +32,7 @@ export class LastAnswers {
   async #ask(key: string, route: UiRoute, query: URLSearchParams): Promise<Aged<unknown>> {
     try {
       // A page that leaves does not end the question: another may wait for it.
-      const aged = { answer: await route(query, new AbortController().signal), atMs: this.#clock() };
+      const aged = { answer: await route(query, new AbortController().signal, ''), atMs: this.#clock() };
       this.#kept.delete(key);
       this.#kept.set(key, aged);
       const [oldest] = this.#kept.keys();

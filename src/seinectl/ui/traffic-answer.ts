@@ -9,8 +9,9 @@ import { secondsOf } from '../words.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { namesOf, silentGroups } from './node-groups.ts';
 
-/** Agents that are asked at once, namespaces of the matrix, and workloads and edges of a namespace. */
-const AGENTS_MAX = 500;
+/** Agents that are asked at once. */
+export const AGENTS_MAX = 500;
+/** Namespaces of the matrix, and workloads and edges of a namespace. */
 const NAMESPACES_MAX = 40;
 const WORKLOADS_MAX = 80;
 const EDGES_MAX = 200;
@@ -73,6 +74,10 @@ export function trafficOf(question: TrafficQuestion, { rows, failures, fleet }: 
       on.map(({ answer }) => answer),
       nowMs - seconds * 1_000,
     ),
+    countedSeconds: countedSeconds(
+      on.map(({ answer }) => answer),
+      nowMs,
+    ),
     losses: lossCauses.flatMap((cause) => {
       const count = on.reduce((sum, { answer }) => sum + answer.state.losses[cause], 0);
       return count === 0 ? [] : [{ text: lossTexts[cause], count }];
@@ -81,6 +86,12 @@ export function trafficOf(question: TrafficQuestion, { rows, failures, fleet }: 
     matrix: matrixOf(items),
     namespace: namespace === undefined ? null : namespaceOf(items, namespace, find),
   };
+}
+
+/** Time in which the connections were counted: since the first node's whole minute, or since its log was turned on. At least a second. */
+function countedSeconds(answers: readonly FlowSummaries[], nowMs: number): number {
+  const starts = answers.map(({ since, state }) => Math.max(Date.parse(since), Date.parse(state.completeFrom ?? '') || 0));
+  return Math.max(1, Math.round((nowMs - Math.min(nowMs, ...starts)) / 1_000));
 }
 
 /** Whole minutes are summed up: a log that is complete since the period's first minute is complete. */

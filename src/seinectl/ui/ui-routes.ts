@@ -11,11 +11,14 @@ import type { ShownSource } from '../../ui/answers/shown-source.ts';
 import type { UiRoute } from '../../ui/server/ui-server.ts';
 import { readObjects } from '../reach/sources.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
+import { edgeFlowsAnswer } from './edge-flows-answer.ts';
 import { explainAnswer } from './explain-answer.ts';
 import { LastAnswers } from './last-answers.ts';
 import { timelineAnswer } from './timeline-answer.ts';
 import { traceAnswer } from './trace-answer.ts';
 import { trafficAnswer } from './traffic-answer.ts';
+import { usedAnswer } from './used-answer.ts';
+import { whatIfAnswer } from './what-if-answer.ts';
 
 const NAMES_MAX = 1_000;
 const SLICE_MS = 10;
@@ -26,8 +29,10 @@ export function routesOf(connection: ClusterConnection): Readonly<Record<string,
   const routes: Readonly<Record<string, UiRoute>> = {
     now: (_, signal) => connection.now(signal),
     policy: (query) => policyAnswer(query, connection),
+    used: (query, signal) => usedAnswer(query, connection, signal),
     explain: (query, signal) => explainAnswer(query, connection, signal),
     traffic: (query, signal) => trafficAnswer(query, connection, signal),
+    flows: (query, signal) => edgeFlowsAnswer(query, connection, signal),
     timeline: (query, signal) => timelineAnswer(query, connection, signal),
     names: (query, signal) => namesAnswer(query, connection, signal),
     source: () => Promise.resolve<ShownSource>({ kind: 'cluster' }),
@@ -35,9 +40,13 @@ export function routesOf(connection: ClusterConnection): Readonly<Record<string,
   return Object.fromEntries(Object.entries(routes).map(([name, route]) => [name, last.route(name, route)]));
 }
 
-/** Questions that make agents read the bridge. */
+/** Questions that make agents read the bridge, or the API server try a proposal. */
 export function actionsOf(connection: ClusterConnection): Readonly<Record<string, UiRoute>> {
-  return { trace: async (query) => ({ answer: await traceAnswer(query, connection.cluster), atMs: Date.now() }) };
+  const aged = async (answer: Promise<unknown>) => ({ answer: await answer, atMs: Date.now() });
+  return {
+    trace: (query) => aged(traceAnswer(query, connection.cluster)),
+    whatif: (query, _, text) => aged(whatIfAnswer(query, text, connection.cluster)),
+  };
 }
 
 async function policyAnswer(query: URLSearchParams, { cluster }: ClusterConnection): Promise<ReachMatrix> {

@@ -1,12 +1,13 @@
 import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import type { KubeAccess } from '../../kubernetes/client/config.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
 import type { SimulatedObjects } from '../../simulate/objects/cluster-objects.ts';
 import { completedCluster } from '../../simulate/objects/completed-cluster.ts';
-import { itemsOf } from '../../simulate/what-if/proposal.ts';
-import { whatIf } from '../../simulate/what-if/what-if.ts';
+import { itemsOf, type Proposal } from '../../simulate/what-if/proposal.ts';
+import { type WhatIf, whatIf } from '../../simulate/what-if/what-if.ts';
 import { safeText } from '../escape.ts';
 import { readClusterObjects } from '../fleet/cluster-objects.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
@@ -17,7 +18,7 @@ import { readManifests } from '../reach/sources.ts';
 import type { Terminal } from '../terminal.ts';
 import { dryRun } from './dry-run.ts';
 import { noEvidence, usedRules } from './used-rules.ts';
-import { reportWhatIf, whatIfExitCodes } from './what-if-report.ts';
+import { reportWhatIf, type WhatIfContextTexts, whatIfExitCodes } from './what-if-report.ts';
 
 export interface WhatIfFlags {
   readonly filename?: readonly string[];
@@ -108,19 +109,50 @@ async function online(
   terminal: Terminal,
   env: ProcessVariables,
 ): Promise<number> {
-  const access = usersAccess(flags, env);
+  const { dryRun: isTried, used, since: sinceSeconds, namespace } = flags;
+  const options = { isTried, isUseAsked: used, sinceSeconds, namespace };
+  const found = await clusterWhatIf(usersAccess(flags, env), { documents, removed: flags.delete ?? [] }, options);
+  return reportWhatIf(found.result, found.texts, flags.output, terminal);
+}
+
+interface ClusterWhatIfOptions {
+  /** True if the API server runs the proposal as a dry run first. */
+  readonly isTried: boolean;
+  /** True if agents are asked how much connections were used. */
+  readonly isUseAsked: boolean;
+  readonly sinceSeconds: number;
+  /** Namespace of the agents. */
+  readonly namespace: string;
+}
+
+/** Effect of a proposal on a cluster, and what is known about it. */
+interface ClusterWhatIf {
+  readonly result: WhatIf;
+  readonly texts: WhatIfContextTexts;
+}
+
+/**
+ * Computes the effect of a proposal on the cluster of a kubeconfig.
+ *
+ * @throws SeineError `INVALID_INPUT` for the proposal, `REFUSED` for a right, `UNAVAILABLE`
+ */
+export async function clusterWhatIf(
+  access: KubeAccess,
+  { documents, removed }: Proposal,
+  { isTried, isUseAsked, sinceSeconds, namespace }: ClusterWhatIfOptions,
+): Promise<ClusterWhatIf> {
   const userAgent = `seinectl/${seineVersion}`;
   const http = new KubeHttp(access, userAgent);
   const signal = AbortSignal.timeout(OBJECTS_TIMEOUT_MS);
   try {
     const { objects, missing } = await fromCluster(http, signal);
-    const tried = flags.dryRun ? await dryRun(http, documents, signal) : { documents, remarks: [] };
-    const result = whatIf(objects, { documents: tried.documents, removed: flags.delete ?? [] });
-    const used = flags.used
-      ? await usedRules(result, { http, access, userAgent, namespace: flags.namespace, sinceSeconds: flags.since, signal })
+    const tried = isTried ? await dryRun(http, documents, signal) : { documents, remarks: [] };
+    const result = whatIf(objects, { documents: tried.documents, removed });
+    const used = isUseAsked
+      ? await usedRules(result, { http, access, userAgent, namespace, sinceSeconds, signal })
       : noEvidence('not asked (--no-used)');
     const services = new Map(objects.services.flatMap((each) => (each.spec.clusterIPs ?? []).map((ip) => [ip, keyOf(each)] as const)));
-    return reportWhatIf(result, { missing, remarks: tried.remarks, used, services }, flags.output, terminal);
+    return { result, texts: { missing, remarks: tried.remarks, used, services } };
   } finally {
     http.close();
   }

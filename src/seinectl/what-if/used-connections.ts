@@ -74,22 +74,27 @@ interface NodeRecords {
 
 /** Asks agents for the recorded and the open connections of pods. One that does not answer contributes nothing. */
 export async function usedConnections(asked: AskedConnections): Promise<ConnectionEvidence> {
-  const { names, sinceSeconds } = asked;
-  const query = new URLSearchParams({ since: String(sinceSeconds), last: String(RECORDS_MAX), event: 'opened,denied,refused' });
-  if (names.length > 0 && names.length <= NAMES_MAX) query.set('pod', names.join(','));
-  const filters = [...query].flatMap(([name, value]) => [`--${name}`, name === 'since' ? `${value}s` : value]);
-  const records = await ask(asked, `/v1/flow-log?${query}`, ['seinectl', 'flows', '--raw', ...filters], recordsIn);
+  const records = await ask(asked, recordsQuestion(asked));
   // Agents of earlier releases do not have this: their failure is the reason that is printed.
-  const open = await ask(asked, '/v1/open-connections', ['seinectl', '--help'], openIn);
+  const open = await ask(asked, { path: '/v1/open-connections', command: ['seinectl', '--help'], understand: openIn });
   return { ...joinedRecords(records), ...joinedOpen(open) };
 }
 
-async function ask<T>(
-  { exec, relays, pods, signal }: AskedConnections,
-  path: string,
-  command: readonly string[],
-  understand: (text: string) => T,
-) {
+interface Question<T> {
+  readonly path: string;
+  readonly command: readonly string[];
+  readonly understand: (text: string) => T;
+}
+
+/** Question to an agent for records of pods that were opened, denied or refused. */
+export function recordsQuestion({ names, sinceSeconds }: Pick<AskedConnections, 'names' | 'sinceSeconds'>): Question<NodeRecords> {
+  const query = new URLSearchParams({ since: String(sinceSeconds), last: String(RECORDS_MAX), event: 'opened,denied,refused' });
+  if (names.length > 0 && names.length <= NAMES_MAX) query.set('pod', names.join(','));
+  const filters = [...query].flatMap(([name, value]) => [`--${name}`, name === 'since' ? `${value}s` : value]);
+  return { path: `/v1/flow-log?${query}`, command: ['seinectl', 'flows', '--raw', ...filters], understand: recordsIn };
+}
+
+async function ask<T>({ exec, relays, pods, signal }: AskedConnections, { path, command, understand }: Question<T>) {
   const progress = (): void => undefined;
   const question = { request: { path }, relays, command, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel: PARALLEL, progress };
   return await askAgents(exec, pods, question, signal);
@@ -97,7 +102,8 @@ async function ask<T>(
 
 type Replies<T> = Awaited<ReturnType<typeof ask<T>>>;
 
-function joinedRecords(replies: Replies<NodeRecords>): Pick<ConnectionEvidence, 'logged' | 'flows' | 'completeFrom' | 'lost'> {
+/** Joins the records of nodes. Nodes without an answer contribute nothing. */
+export function joinedRecords(replies: Replies<NodeRecords>): Pick<ConnectionEvidence, 'logged' | 'flows' | 'completeFrom' | 'lost'> {
   const on = replies.flatMap((reply) => ('answer' in reply && reply.answer.isOn ? [{ node: reply.pod.node, ...reply.answer }] : []));
   const latest = on.flatMap(({ completeFrom }) => completeFrom ?? []).toSorted();
   const completeFrom = latest.at(-1);

@@ -17,7 +17,7 @@ import { keyOfRules, type RuleEvidence, unitName } from './used-rules.ts';
 /** Exit codes of `seinectl whatif`; scripts rely on these. */
 export const whatIfExitCodes = { nothingBreaks: 0, breaks: 1, usage: 2, incomplete: 3, notConfirmed: 4 } as const;
 
-interface WhatIfContextTexts {
+export interface WhatIfContextTexts {
   /** Sentences about objects that could not be read. */
   readonly missing: readonly string[];
   readonly remarks: readonly string[];
@@ -247,8 +247,16 @@ function countedText(change: AskedUse['change'], by: readonly string[], { packet
   return `${does}, of all peers, on ${count(nodes.length, 'node')}: ${counted.join(', ')}`;
 }
 
+/** Texts about today's use of each row of a result: of `connections` and `services`, as they collapse; undefined: not known. */
+export function usedTextsOf(result: WhatIf, texts: WhatIfContextTexts) {
+  return {
+    connections: connectionLines(result, texts).map(({ used }) => used),
+    services: serviceLines(result, texts).map(({ used }) => used),
+  };
+}
+
 /** Names the source of what was used, and what it does not contain. */
-function evidenceTexts({ nodes, connections }: RuleEvidence): readonly string[] {
+export function evidenceTexts({ nodes, connections }: RuleEvidence): readonly string[] {
   if (nodes.length === 0) return [];
   const { logged, lost, tracked, openUnknown } = connections;
   const without = nodes.filter((node) => !logged.includes(node));

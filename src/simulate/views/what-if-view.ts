@@ -12,14 +12,28 @@ const order: readonly WhatIfRow['effect'][] = ['breaks', 'opens', 'moves'];
 
 type VerdictChange = ReachChange & { readonly change: 'opened' | 'closed' };
 
+/** Texts about the use of rows today, in the order in which their connections collapse. */
+interface UsedTexts {
+  readonly connections: readonly (string | undefined)[];
+  readonly services: readonly (string | undefined)[];
+}
+
 /** Converts the effect of a proposal for the page: connections with the same change are one row. */
-export function whatIfView({ connections, services, units, ...result }: WhatIf): WhatIfView {
+export function whatIfView({ connections, services, units, ...result }: WhatIf, used?: UsedTexts): WhatIfView {
   const changes = connections.filter((each): each is VerdictChange => each.change !== 'other rule');
   const rows = [
     ...collapse(changes, units).map(
-      ({ from, to, outcome }): WhatIfRow => rowOf({ from, to }, outcome, verdictText(outcome.before), verdictText(outcome.after)),
+      ({ from, to, outcome }, at): WhatIfRow => ({
+        ...rowOf({ from, to }, outcome, verdictText(outcome.before), verdictText(outcome.after)),
+        ...usedOf(used?.connections[at]),
+      }),
     ),
-    ...collapse(services, units).map(({ from, to, outcome }): WhatIfRow => rowOf({ from, to }, outcome, outcome.before, outcome.after)),
+    ...collapse(services, units).map(
+      ({ from, to, outcome }, at): WhatIfRow => ({
+        ...rowOf({ from, to }, outcome, outcome.before, outcome.after),
+        ...usedOf(used?.services[at]),
+      }),
+    ),
   ].toSorted((a, b) => order.indexOf(a.effect) - order.indexOf(b.effect));
   return {
     changed: result.changed,
@@ -31,6 +45,8 @@ export function whatIfView({ connections, services, units, ...result }: WhatIf):
     contradicted: result.disagreements.length + result.serviceDisagreements.length,
   };
 }
+
+const usedOf = (used: string | undefined): Pick<WhatIfRow, 'used'> => (used === undefined ? {} : { used });
 
 type RowEnds = { readonly from: readonly string[]; readonly to: readonly string[] };
 

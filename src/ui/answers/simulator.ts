@@ -58,6 +58,8 @@ export interface WhatIfRow {
   readonly ports: string;
   readonly before: string;
   readonly after: string;
+  /** Use of these connections today, as far as agents know it. */
+  readonly used?: string;
 }
 
 /** Results of test cases. */

@@ -16,6 +16,8 @@ export interface ClusterTraffic {
   readonly off: NodesGroup | null;
   /** Time from which the log of each node is complete, if that is later than the beginning of the period (RFC 3339). */
   readonly completeFrom: string | null;
+  /** Time in which the connections were counted, for rates (s): whole minutes, and less than the period if the logs began later. */
+  readonly countedSeconds: number;
   /** Connections without a record, by cause in words. */
   readonly losses: readonly { readonly text: string; readonly count: number }[];
   /** Recorded connections that are in no sum, because there were too many different ones. */

@@ -11,7 +11,7 @@ const LARGE_REFRESH_MS = 60_000;
 /** Readiness, problems and drops of all nodes. */
 export function NowView() {
   const [isLarge, setIsLarge] = useState(false);
-  const asked = useAnswer<ClusterNow>('now', isLarge ? LARGE_REFRESH_MS : SMALL_REFRESH_MS);
+  const asked = useAnswer<ClusterNow>('now', { everyMs: isLarge ? LARGE_REFRESH_MS : SMALL_REFRESH_MS });
   const { answer } = asked;
   useEffect(() => setIsLarge((answer?.agents ?? 0) > SMALL_CLUSTER), [answer?.agents]);
   return (

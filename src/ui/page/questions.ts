@@ -23,29 +23,32 @@ async function fetchAnswer<T>(path: string, init: RequestInit): Promise<Aged<T> 
   return { error: { kind: 'forbidden', message: (await response.text()).trim() } };
 }
 
+interface QuestionOptions {
+  /** Time between two answers; absent: asked once. */
+  readonly everyMs?: number;
+  /** Text of a POST; absent: GET. */
+  readonly body?: string;
+}
+
 /**
  * Asks the server, and again after each interval while the page is visible.
  *
  * @param path below `/api/`, with query; undefined: nothing is asked
- * @param everyMs time between two answers; undefined: asked once
  */
-export function useAnswer<T>(path: string | undefined, everyMs?: number, method: 'GET' | 'POST' = 'GET'): Asked<T> {
-  const [state, setState] = useState<{ readonly path: string | undefined; readonly asked: Omit<Asked<T>, 'ask'> }>({
-    path,
-    asked: { isLoading: path !== undefined },
-  });
+export function useAnswer<T>(path: string | undefined, { everyMs, body }: QuestionOptions = {}): Asked<T> {
+  const [state, setState] = useState<AskedState<T>>({ path, body, asked: { isLoading: path !== undefined } });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (path === undefined) return;
     const gone = new AbortController();
     const finish = (asked: Omit<Asked<T>, 'ask' | 'isLoading'>): void =>
       setState((before) => {
-        const kept = before.path === path && asked.answer === undefined ? before.asked : {};
-        return { path, asked: { ...withoutFailure(kept), ...asked, isLoading: false } };
+        const kept = isSame(before, { path, body }) && asked.answer === undefined ? before.asked : {};
+        return { path, body, asked: { ...withoutFailure(kept), ...asked, isLoading: false } };
       });
-    setState((before) => ({ path, asked: { ...(before.path === path ? before.asked : {}), isLoading: true } }));
-    const headers = method === 'POST' ? { [ACTION_HEADER]: '1' } : undefined;
-    fetchAnswer<T>(`/api/${path}`, { method, signal: gone.signal, ...(headers && { headers }) }).then(
+    setState((before) => ({ path, body, asked: { ...(isSame(before, { path, body }) ? before.asked : {}), isLoading: true } }));
+    const action = body === undefined ? {} : { method: 'POST', headers: { [ACTION_HEADER]: '1' }, body };
+    fetchAnswer<T>(`/api/${path}`, { signal: gone.signal, ...action }).then(
       (got) => {
         if (gone.signal.aborted) return;
         if ('error' in got) finish({ failure: got.error });
@@ -56,7 +59,7 @@ export function useAnswer<T>(path: string | undefined, everyMs?: number, method:
       },
     );
     return () => gone.abort();
-  }, [path, method, turn]);
+  }, [path, body, turn]);
   useEffect(() => {
     if (everyMs === undefined) return;
     const timer = setInterval(() => {
@@ -64,9 +67,20 @@ export function useAnswer<T>(path: string | undefined, everyMs?: number, method:
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
-  const asked = state.path === path ? state.asked : { isLoading: path !== undefined };
+  const asked = isSame(state, { path, body }) ? state.asked : { isLoading: path !== undefined };
   return { ...asked, ask: () => setTurn((value) => value + 1) };
 }
+
+interface AskedQuestion {
+  readonly path: string | undefined;
+  readonly body: string | undefined;
+}
+
+interface AskedState<T> extends AskedQuestion {
+  readonly asked: Omit<Asked<T>, 'ask'>;
+}
+
+const isSame = (one: AskedQuestion, other: AskedQuestion): boolean => one.path === other.path && one.body === other.body;
 
 function withoutFailure<T>({ failure: _, ...kept }: Partial<Asked<T>>): Partial<Asked<T>> {
   return kept;

@@ -37,3 +37,15 @@ export function bytesText(bytes: string): string {
   const value = Number(bytes) / 1_000 ** power;
   return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`;
 }
+
+/** Mean rate of a number in a time, with two digits: `12/s`, `0.4/s`, `3/min`. */
+export function rateText(number: number, seconds: number): string {
+  const rate = number / seconds;
+  const [value, unit] = rate >= 0.1 || number === 0 ? [rate, 's'] : [rate * 60, 'min'];
+  return `${new Intl.NumberFormat('en', { maximumSignificantDigits: 2 }).format(value)}/${unit}`;
+}
+
+/** Mean rate of bytes in a time: `1.2 kB/s`. @param bytes digits */
+export function byteRateText(bytes: string, seconds: number): string {
+  return `${bytesText(String(BigInt(bytes) / BigInt(seconds)))}/s`;
+}

@@ -26,7 +26,7 @@ export function TimelineView() {
   const { kind: given = 'pod', name = '', since = '30m' } = parameters.value;
   const kind = Object.hasOwn(kinds, given) ? given : 'pod';
   const [everyMs, setEveryMs] = useState(ALL_AGENTS_REFRESH_MS);
-  const asked = useAnswer<ClusterTimeline>(name === '' ? undefined : `timeline?${new URLSearchParams({ kind, name, since })}`, everyMs);
+  const asked = useAnswer<ClusterTimeline>(name === '' ? undefined : `timeline?${new URLSearchParams({ kind, name, since })}`, { everyMs });
   const { answer } = asked;
   useEffect(() => setEveryMs(answer?.agents === 1 ? ONE_AGENT_REFRESH_MS : ALL_AGENTS_REFRESH_MS), [answer?.agents]);
   return (

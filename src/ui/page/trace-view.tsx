@@ -14,7 +14,7 @@ export function TraceView() {
   const asked = parameters.value;
   const { from = '', to = '', port = '', family = '', established = '' } = asked;
   const query = new URLSearchParams({ from, to, port, family, established });
-  const trace = useAnswer<TraceAnswer>(from !== '' && to !== '' ? `trace?${query}` : undefined, undefined, 'POST');
+  const trace = useAnswer<TraceAnswer>(from !== '' && to !== '' ? `trace?${query}` : undefined, { body: '' });
   return (
     <section aria-labelledby="trace-title">
       <div class="title">

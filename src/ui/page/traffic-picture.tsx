@@ -1,4 +1,5 @@
 import type { TrafficEdge } from '../answers/traffic.ts';
+import { parameters, show } from './location.ts';
 
 const WIDTH = 960;
 const ROW = 26;
@@ -78,10 +79,18 @@ interface EdgeLineProps {
 
 function EdgeLine({ line: { from, to, connections, denied, wouldDeny }, y: [start, end], width }: EdgeLineProps) {
   const [a, b] = [middleOf(start), middleOf(end)];
+  const d = `M${LEFT} ${a}C${LEFT + 120} ${a} ${RIGHT - 120} ${b} ${RIGHT} ${b}`;
+  const isFolded = [from, to].some((end) => end.endsWith(' others)'));
+  const open = (): void => {
+    if (!isFolded) show({ ...parameters.value, source: from, destination: to, port: '', protocol: '', verdict: '' });
+  };
   return (
-    <path class={denied > 0 ? 'refused' : wouldDeny > 0 ? 'doubted' : ''} stroke-width={width} d={`M${LEFT} ${a}C${LEFT + 120} ${a} ${RIGHT - 120} ${b} ${RIGHT} ${b}`}>
-      <title>{`${from} to ${to}: ${connections} connections, ${denied} denied`}</title>
-    </path>
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the rows of the table do the same, and are links
+    <g class={isFolded ? '' : 'edge'} onClick={open}>
+      <path class="target" d={d} />
+    <path class={denied > 0 ? 'refused' : wouldDeny > 0 ? 'doubted' : ''} stroke-width={width} d={d} />
+      <title>{`${from} to ${to}: ${connections} connections, ${denied} denied. Select it to see the last.`}</title>
+    </g>
   );
 }
 

@@ -1,11 +1,13 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { FormNames } from '../answers/explained.ts';
-import type { ClusterTraffic, TrafficCell, TrafficEdge } from '../answers/traffic.ts';
+import type { ClusterTraffic, TrafficCell } from '../answers/traffic.ts';
 import { parameters, show } from './location.ts';
 import { MatrixGrid } from './matrix-grid.tsx';
-import { AskedState, Badge, type BadgeTone, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from './parts.tsx';
+import { AskedState, Badge, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from './parts.tsx';
 import { useAnswer } from './questions.ts';
-import { bytesText, count, shortNumber } from './texts.ts';
+import { count, shortNumber } from './texts.ts';
+import { EdgeFlowsCard } from './edge-flows-card.tsx';
+import { EdgeTable, trafficOf } from './traffic-edges.tsx';
 import { TrafficPicture } from './traffic-picture.tsx';
 
 const SMALL_CLUSTER = 100;
@@ -15,14 +17,13 @@ const LARGE_REFRESH_MS = 60_000;
 const AGENTS_MAX = 500;
 
 const periods = { '1m': 'last minute', '10m': 'last 10 minutes', '1h': 'last hour' };
-const tones: Readonly<Record<TrafficEdge['verdict'], BadgeTone>> = { allowed: 'good', denied: 'bad', refused: 'bad', 'would-deny': 'warn' };
 
 /** Connections that the agents saw: between namespaces, and of the workloads of one. */
 export function TrafficView() {
   const { namespace = '', find = '', for: period = '10m', first = '' } = parameters.value;
   const [isLarge, setIsLarge] = useState(false);
   const query = new URLSearchParams({ for: period, ...(namespace && { namespace }), ...(find && { find }), ...(first && { first }) });
-  const asked = useAnswer<ClusterTraffic>(`traffic?${query}`, isLarge ? LARGE_REFRESH_MS : SMALL_REFRESH_MS);
+  const asked = useAnswer<ClusterTraffic>(`traffic?${query}`, { everyMs: isLarge ? LARGE_REFRESH_MS : SMALL_REFRESH_MS });
   const { answer } = asked;
   useEffect(() => setIsLarge((answer?.asked ?? 0) > SMALL_CLUSTER), [answer?.asked]);
   return (
@@ -114,7 +115,7 @@ function Traffic({ traffic }: { readonly traffic: ClusterTraffic }) {
   return (
     <>
       <Limits traffic={traffic} />
-      {namespace ? <OneNamespace traffic={namespace} /> : matrix.cells.length === 0 ? <NoConnections /> : <Namespaces cells={matrix.cells} names={matrix.parties} />}
+      {namespace ? <OneNamespace traffic={namespace} seconds={traffic.countedSeconds} /> : matrix.cells.length === 0 ? <NoConnections /> : <Namespaces cells={matrix.cells} names={matrix.parties} />}
     </>
   );
 }
@@ -164,7 +165,7 @@ function Namespaces({ cells, names }: { readonly cells: readonly TrafficCell[]; 
     // Ends that are not pods have their own words; the rest of many namespaces cannot be searched for.
     const words = isNamespace(other) ? `${other}/` : { '(outside)': 'outside', '(nodes)': 'node ', '(unknown)': 'unknown' }[other];
     const find = other === namespace ? '' : (words ?? '');
-    show({ ...parameters.value, view: 'traffic', namespace, find: find.trim() });
+    show(trafficOf({ namespace, find: find.trim() }));
   };
   return (
     <>
@@ -194,12 +195,12 @@ function Namespaces({ cells, names }: { readonly cells: readonly TrafficCell[]; 
 
 type OneNamespaceTraffic = NonNullable<ClusterTraffic['namespace']>;
 
-function OneNamespace({ traffic: { name, edges, moreEdges, moreConnections } }: { readonly traffic: OneNamespaceTraffic }) {
+function OneNamespace({ traffic: { name, edges, moreEdges, moreConnections }, seconds }: { readonly traffic: OneNamespaceTraffic; readonly seconds: number }) {
   const { find = '' } = parameters.value;
   return (
     <>
       <p>
-        <ViewLink to={{ ...parameters.value, namespace: '', find: '' }}>All namespaces</ViewLink>
+        <ViewLink to={trafficOf({ namespace: '', find: '' })}>All namespaces</ViewLink>
         {' · '}
         <ViewLink to={{ view: 'policy', namespace: name }}>What policies of {name} allow</ViewLink>
       </p>
@@ -212,7 +213,8 @@ function OneNamespace({ traffic: { name, edges, moreEdges, moreConnections } }: 
       ) : (
         <>
           <TrafficPicture edges={edges} namespace={name} />
-          <EdgeTable edges={edges} name={name} />
+          <EdgeFlowsCard />
+          <EdgeTable edges={edges} name={name} seconds={seconds} />
         </>
       )}
       {moreEdges > 0 ? (
@@ -222,59 +224,4 @@ function OneNamespace({ traffic: { name, edges, moreEdges, moreConnections } }: 
       ) : null}
     </>
   );
-}
-
-function EdgeTable({ edges, name }: { readonly edges: readonly TrafficEdge[]; readonly name: string }) {
-  return (
-    <>
-      <h3 class="day">{count(edges.length, 'row')}, with most connections first</h3>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: an area that scrolls has to be reachable with the keyboard (WCAG 2.1.1) */}
-      <div class="scroll" tabindex={0} role="region" aria-label={`Connections of namespace ${name}`}>
-        <table class="edges">
-          <thead>
-            <tr>
-              {['Verdict', 'Connections', 'From', 'To', 'Port', 'Service', 'Rule', 'Bytes'].map((title) => (
-                <th key={title} scope="col" class={title === 'Connections' || title === 'Bytes' ? 'number' : ''}>
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {edges.map((edge) => (
-              <EdgeRow key={JSON.stringify(edge)} edge={edge} />
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </>
-  );
-}
-
-function EdgeRow({ edge: { source, destination, service, protocol, port, verdict, rule, connections, bytes } }: { readonly edge: TrafficEdge }) {
-  return (
-    <tr>
-      <td>
-        <Badge tone={tones[verdict]}>{verdict === 'would-deny' ? 'would deny' : verdict}</Badge>
-      </td>
-      <td class="number">{connections.toLocaleString('en')}</td>
-      <td>
-        <Workload name={source} />
-      </td>
-      <td>
-        <Workload name={destination} />
-      </td>
-      <td class="port">{port === undefined ? protocol : `${port}/${protocol}`}</td>
-      <td>{service === undefined ? '' : <ViewLink to={{ view: 'explain', kind: 'service', name: service }}>{service}</ViewLink>}</td>
-      <td>{rule ?? 'no policy'}</td>
-      <td class="number">{bytes === undefined ? '' : bytesText(bytes)}</td>
-    </tr>
-  );
-}
-
-/** A workload leads to what it alone has. */
-function Workload({ name }: { readonly name: string }) {
-  const slash = name.indexOf('/');
-  if (slash < 0) return <>{name}</>;
-  return <ViewLink to={{ ...parameters.value, namespace: name.slice(0, slash), find: name }}>{name}</ViewLink>;
 }

@@ -18,7 +18,7 @@ async function start(more: Partial<UiServerOptions> = {}): Promise<UiServer> {
       forbidden: () => Promise.reject(new SeineError('REFUSED', 'pods is forbidden')),
       away: () => Promise.reject(new SeineError('UNAVAILABLE', 'connection refused')),
     },
-    actions: { trace: () => Promise.resolve({ traced: true }) },
+    actions: { trace: () => Promise.resolve({ traced: true }), length: (_, __, body) => Promise.resolve(body.length) },
     files: new Map([['/', { type: 'text/html', content: '<!doctype html>' }]]),
     port: 0,
     idleMs: 60_000,
@@ -34,14 +34,20 @@ interface Answer {
   readonly body: string;
 }
 
-function send({ port }: UiServer, path: string, headers: Record<string, string> = {}, method = 'GET', host = '127.0.0.1'): Promise<Answer> {
+function send(
+  { port }: UiServer,
+  path: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+  { host = '127.0.0.1', text = '' } = {},
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asked = request({ host, port, path, method, headers, agent: false }, (response) => {
       let body = '';
       response.setEncoding('utf8').on('data', (part: string) => (body += part));
       response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }));
     });
-    asked.on('error', reject).end();
+    asked.on('error', reject).end(text);
   });
 }
 
@@ -124,6 +130,16 @@ it('traces only by POST with a header that no form of another site can send', as
   for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS'])
     expect((await send(server, '/api/fine', { cookie }, method)).status).toBe(405);
   expect((await send(server, '/', { cookie }, 'POST')).status).toBe(405);
+});
+
+it('reads the text of an action, up to 4 MiB', async () => {
+  const server = await start();
+  const headers = { cookie: pairOf(await enter(server)), 'x-seine-action': '1' };
+  const posted = async (text: string) => await send(server, '/api/length', headers, 'POST', { text });
+  expect((await posted('ä'.repeat(1_000))).body).toBe('1000');
+  expect((await posted('x'.repeat(4 * 1024 * 1024))).body).toBe(String(4 * 1024 * 1024));
+  const tooLong = await posted('x'.repeat(4 * 1024 * 1024 + 1));
+  expect([tooLong.status, tooLong.body]).toEqual([400, expect.stringContaining('the text has more than 4194304 bytes')]);
 });
 
 it('sends strict headers with every answer', async () => {

@@ -5,8 +5,12 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { UiFailure } from '../answers/failure.ts';
 import type { PageFile } from './page-files.ts';
 
-/** Computes the answer of one path. @throws SeineError: `INVALID_INPUT` (400), `REFUSED` (403), with `context.absent` (404), others (503) */
-export type UiRoute = (query: URLSearchParams, signal: AbortSignal) => Promise<unknown>;
+/**
+ * Computes the answer of one path. @throws SeineError: `INVALID_INPUT` (400), `REFUSED` (403), with `context.absent` (404), others (503)
+ *
+ * @param body text of the request; empty for GET
+ */
+export type UiRoute = (query: URLSearchParams, signal: AbortSignal, body: string) => Promise<unknown>;
 
 export interface UiServerOptions {
   /** Routes below `/api/`, for GET. */
@@ -37,6 +41,8 @@ const TOKEN_BYTES = 32;
 const HEADER_BYTES_MAX = 16 * 1024;
 const REQUEST_TIMEOUT_MS = 10_000;
 const CONNECTIONS_MAX = 32;
+/** Manifests of a proposal. */
+const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 const policy = [
   "default-src 'none'",
@@ -198,12 +204,25 @@ async function serveRoute(request: IncomingMessage, response: ServerResponse, ur
   const gone = new AbortController();
   response.on('close', () => gone.abort());
   try {
-    const body = JSON.stringify(await route(url.searchParams, gone.signal));
+    const answer = await route(url.searchParams, gone.signal, isAction ? await bodyOf(request) : '');
+    const body = JSON.stringify(answer);
     response.writeHead(200, { ...securityHeaders, 'content-type': 'application/json' }).end(body);
   } catch (thrown) {
     const { status, failure } = failureOf(thrown);
     sendFailure(response, status, failure);
   }
+}
+
+/** @throws SeineError `INVALID_INPUT` for a text that is too long */
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > BODY_BYTES_MAX) throw new SeineError('INVALID_INPUT', `the text has more than ${BODY_BYTES_MAX} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 function failureOf(thrown: unknown): { readonly status: number; readonly failure: UiFailure } {

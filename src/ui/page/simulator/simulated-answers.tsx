@@ -1,11 +1,12 @@
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import type { PacketQuestion, TestView, WhatIfRow, WhatIfView } from '../../answers/simulator.ts';
+import type { PacketQuestion, TestView } from '../../answers/simulator.ts';
 import { type Parameters, parameters, show } from '../location.ts';
 import { AskedState, Badge, CommandLine, Field, Selection } from '../parts.tsx';
-import { MatrixAnswer } from '../policy-view.tsx';
+import { MatrixAnswer } from '../policy-matrix.tsx';
 import { count } from '../texts.ts';
 import { FamilyPaths } from '../trace-view.tsx';
+import { WhatIfTable } from '../what-if-table.tsx';
 import { Editor } from './editor.tsx';
 import { loadedObjects } from './loaded-objects.ts';
 import { useSimulated } from './use-simulated.ts';
@@ -167,60 +168,6 @@ export function SimulatedWhatIf() {
       {result.answer ? <WhatIfTable view={result.answer} /> : null}
       <CommandLine words={[...command, 'whatif', '-f', 'PROPOSAL', ...names.flatMap((name) => ['--delete', name])]} answer={result.answer} name="simulated-whatif" />
     </section>
-  );
-}
-
-const effectTones = { breaks: 'bad', opens: 'good', moves: 'warn' } as const satisfies Record<WhatIfRow['effect'], string>;
-
-function WhatIfTable({ view: { rows, more, conflicts, notConsidered, confirmed, contradicted } }: { readonly view: WhatIfView }) {
-  return (
-    <div aria-live="polite">
-      {rows.length === 0 ? <p>No connection breaks or opens.</p> : null}
-      {rows.length > 0 ? (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: an area that scrolls has to be reachable with the keyboard (WCAG 2.1.1)
-        <div class="scroll" tabindex={0} role="region" aria-label="Connections that change">
-          <table>
-            <thead>
-              <tr>
-                {['Effect', 'From', 'To', 'Ports', 'Today', 'Then'].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row) => (
-                <tr key={`${row.effect} ${row.from} ${row.to} ${row.ports}`}>
-                  <td>
-                    <Badge tone={effectTones[row.effect]}>{row.effect}</Badge>
-                  </td>
-                  <td>{row.from}</td>
-                  <td>{row.to}</td>
-                  <td>{row.ports}</td>
-                  <td>{row.before}</td>
-                  <td>{row.after}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      ) : null}
-      {more > 0 ? <p class="quiet">{more.toLocaleString('en')} more rows are not shown.</p> : null}
-      {conflicts.map((text) => (
-        <p key={text}>
-          <Badge tone="bad">conflict</Badge> {text}
-        </p>
-      ))}
-      {notConsidered.map((text) => (
-        <p key={text} class="quiet">
-          {text}
-        </p>
-      ))}
-      <p class="quiet">
-        {count(confirmed, 'verdict')} confirmed by the reference{contradicted > 0 ? `, ${contradicted} contradicted: report this` : ''}.
-      </p>
-    </div>
   );
 }
 
