@@ -245,8 +245,10 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'lab/real-kubernetes': ['lab/kube', 'lab/machine', 'lab/plan'],
   'ui/answers': [],
   'ui/lessons': ['ui/answers'],
-  'ui/page': ['ui/answers', 'ui/page/simulator'],
-  'ui/page/simulator': ['ui/answers', 'ui/lessons', 'ui/page'],
+  'ui/page': ['ui/answers', 'ui/page/policy', 'ui/page/simulator', 'ui/page/traffic'],
+  'ui/page/policy': ['ui/answers', 'ui/page', 'ui/page/simulator'],
+  'ui/page/simulator': ['ui/answers', 'ui/lessons', 'ui/page', 'ui/page/policy'],
+  'ui/page/traffic': ['ui/answers', 'ui/page'],
   'ui/server': ['ui/answers'],
   openflow: [
     'openflow/actions',

@@ -31,11 +31,13 @@ const readers: Readonly<Record<string, string>> = {
   'seinectl/timeline/cluster-timeline.ts': 'asks for events since a time of day',
   'seinectl/timeline/timeline-command.ts': 'shows events since a time of day, by the stamps that they have',
   'seinectl/ui/timeline-answer.ts': 'asks for events since a time of day',
+  'seinectl/ui/trace-answer.ts': 'traces at a time of day, which has to be past',
   'seinectl/ui/traffic-answer.ts': 'compares the beginning of a period with a time of day that an agent reports',
   'seinectl/ui/ui-routes.ts': 'stamps an answer, so that the page shows its age',
   'services/controller/effects/programming-times.ts': 'takes the age of a change for a metric; one that is impossible is not counted',
   'services/controller/effects/proxy-healthz.ts': 'says to load balancers when the node was last seen to forward',
   'ui/page/parts.tsx': 'shows the age of an answer',
+  'ui/page/timeline-lanes.tsx': 'ends a period that reaches into the future now',
 };
 
 it('times nothing durable by the wall clock', () => {

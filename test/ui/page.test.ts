@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { fakeStatus } from '../support/fake-fleet.ts';
 import { launchBrowser, type OpenPage, openPage, violations } from './open-page.ts';
-import { hostile, shop, trafficOff } from './shop.ts';
+import { hostile, packet as probed, shop, trafficOff } from './shop.ts';
 
 let browser: Browser;
 let folder: string;
@@ -46,6 +46,13 @@ const views = {
   'connections of a row without records': ['/?view=traffic&namespace=shop&source=shop%2Fweb&destination=shop%2Fapi', '.card .badge'],
   'traffic that a name has not': ['/?view=traffic&namespace=shop&find=nothing', '.badge'],
   'traffic of a false period': ['/?view=traffic&for=2d', '.notice'],
+  'trace with a probe': ['/?view=trace&from=shop%2Fweb-0&to=shop%2Fdb-0&port=5432&probe=true', '.path'],
+  'trace at a time that has no inputs': ['/?view=trace&from=shop%2Fweb-0&to=shop%2Fdb-0&at=30m', '.notice'],
+  'timeline of a past period': [
+    '/?view=timeline&kind=pod&name=shop%2Fweb-0&since=2026-11-29T14%3A00%3A00Z&until=2026-11-29T14%3A10%3A00Z',
+    '.events',
+  ],
+  'timeline of a false period': ['/?view=timeline&kind=pod&name=shop%2Fweb-0&since=30m&until=2h', '.notice'],
   'timeline by node': ['/?view=timeline&kind=service&name=shop%2Fdb&since=2h&order=node', '.events'],
   'timeline without a name': ['/?view=timeline', 'form'],
   'a timeline of an unknown kind of name': ['/?view=timeline&kind=pod&name=..%2Fx', '.notice'],
@@ -214,6 +221,51 @@ it('shows what happened to a Service on all nodes, by kind and by node, and name
   expect(await page.locator('.command code').textContent()).toBe('seinectl timeline service shop/db --cluster --since 2h');
 });
 
+it('has lanes of subjects over time, zooms by a drag and by buttons, and leads to a trace at that time', async () => {
+  const { page, origin } = await shown();
+  await page.goto(`${origin}/?view=timeline&kind=pod&name=shop%2Fweb-0&since=2026-11-29T14%3A00%3A00Z&until=2026-11-29T14%3A10%3A00Z`);
+  const picture = page.getByRole('img', { name: 'Events by subject over time' });
+  await picture.waitFor();
+  for (const lane of ['pod/shop/web-0', 'node/node-1', 'policy/shop/default-deny']) expect(await picture.textContent()).toContain(lane);
+  expect(await page.locator('.mark.bad').count()).toBe(3); // in the lanes of the pod, the node, and the other end
+  const box = await picture.boundingBox();
+  if (!box) throw new Error('the picture has no place');
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.7, box.y + box.height / 2);
+  await page.mouse.up();
+  await page.waitForURL(/since=2026-11-29T14%3A03/);
+  expect(new URL(page.url()).searchParams.get('until')).toMatch(/^2026-11-29T14:06/);
+  await page.getByRole('button', { name: 'Zoom out' }).click();
+  await page.waitForURL(/since=2026-11-29T14%3A02/);
+  await page.getByRole('button', { name: 'Up to now' }).click();
+  await page.waitForURL((url) => !url.searchParams.has('until'));
+  await page.getByRole('link', { name: /^14:05:44.003 trace a packet at this time$/ }).click();
+  expect(await page.getByLabel('At', { exact: true }).inputValue()).toBe('2026-11-29T14:05:44.003Z');
+  expect(await page.getByLabel('From').inputValue()).toBe('shop/web-0');
+  expect(await page.getByLabel('Send a probe').isDisabled()).toBe(true);
+});
+
+it('sends a probe if the form asks for it, and has its verdict beside the others', async () => {
+  const end = { what: 'pod', to: 'pod shop/db-0', packet: probed, table: 'output' };
+  const probe = { family: 'ipv4', number: 1, packet: probed, end, notes: [`a note ${hostile.markup}`], milliseconds: 3 };
+  const { page, origin, fleet } = await shown({
+    ...shop,
+    paths: { ...shop.paths, '/v1/probe': JSON.stringify({ node: 'node-1', probes: [probe] }) },
+  });
+  await page.goto(`${origin}/?view=trace&from=shop%2Fweb-0&to=shop%2Fdb-0&port=5432`);
+  await page.locator('.path').waitFor();
+  expect(fleet.requests.filter((path) => path.startsWith('/v1/probe'))).toEqual([]);
+  await page.getByLabel('Send a probe').check();
+  await page.getByRole('button', { name: 'Trace' }).click();
+  await page.getByText('By a probe').waitFor();
+  const verdicts = await page.locator('.verdicts').textContent();
+  expect(verdicts).toContain('node-1: reached the output to pod shop/db-0');
+  await page.getByRole('heading', { name: 'The verdicts differ' }).waitFor(); // the flows deny it
+  expect(await page.locator('.command code').textContent()).toBe('seinectl trace shop/web-0 shop/db-0 5432 --probe');
+  expect(await violations(page)).toEqual([]);
+});
+
 it('leads from the matrix of namespaces to the connections of one, with verdict, port, rule and numbers', async () => {
   const { page, origin } = await shown();
   await page.goto(`${origin}/?view=traffic`);
@@ -232,7 +284,7 @@ it('leads from the matrix of namespaces to the connections of one, with verdict,
   await page.getByRole('button', { name: 'ops to shop: 42 connections, 2 denied' }).click();
   await page.getByText('names with “ops/”').waitFor();
   const rows = await page.locator('tbody tr').allTextContents();
-  expect(rows.map((row) => row.replace(/ connections from .*?: show the last[\d.]+\/(?:s|min)/, ' at a rate, '))).toEqual([
+  expect(rows.map((row) => row.replace(/ connections from .*?: show the last[\d.]+\/(?:s|min|h)/, ' at a rate, '))).toEqual([
     '✓ allowed40 at a rate, ops/prometheusshop/api9090/TCPno policy',
     '✕ refused2 at a rate, ops/prometheusshop/api22/TCPshop/default-deny',
   ]);

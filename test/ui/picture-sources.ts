@@ -11,10 +11,10 @@ export const digestsFile = join(root, 'docs/images/digests.json');
 /** Views of the pictures in docs/images, by name of the picture. */
 export const viewsOfPictures = {
   now: 'now-view.tsx',
-  traffic: 'traffic-view.tsx',
+  traffic: 'traffic/traffic-view.tsx',
   timeline: 'timeline-view.tsx',
   trace: 'trace-view.tsx',
-  policy: 'policy-view.tsx',
+  policy: 'policy/policy-view.tsx',
   simulator: 'simulator/simulator-view.tsx',
 } as const;
 

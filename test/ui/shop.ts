@@ -29,7 +29,8 @@ const drops = {
   ],
 };
 
-const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 5_432, ttl: 64 };
+/** Packet of the trace. */
+export const packet = { protocol: 'TCP', source: '10.0.0.5', sourcePort: 40_000, destination: '10.0.1.5', destinationPort: 5_432, ttl: 64 };
 const hop = (table: string, text: string) => ({ table, text, flow: `table=${table},ip actions=drop`, owner: 'pod/shop/web-0' });
 
 function trace(node: string, outcome: object, hops: readonly object[]): string {

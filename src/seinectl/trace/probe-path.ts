@@ -176,7 +176,7 @@ function differsFromProbe({ probe, paths }: WholeTrace): boolean {
 }
 
 /** Path to the endpoint of the probe: a Service may have several. */
-function pathOfProbe(probe: ProbeResult | undefined, paths: readonly WholePath[]): WholePath | undefined {
+export function pathOfProbe(probe: ProbeResult | undefined, paths: readonly WholePath[]): WholePath | undefined {
   const last = probe?.ends.at(-1)?.end.packet;
   const endpoint = `${last?.destination}:${last?.destinationPort ?? 0}`;
   return paths.find(({ endpoints }) => endpoints.includes(endpoint)) ?? paths[0];
@@ -199,12 +199,17 @@ function linesOfConnection({ connect }: WholeTrace): string[] {
 
 function linesOfProbe({ probe }: WholeTrace): string[] {
   if (!probe) return [];
-  const { verdict, ends, reason, notes, packet, unsent } = probe;
+  const { verdict, ends, notes, packet, unsent } = probe;
   const ports = packet.sourcePort === undefined ? '' : ` from port ${packet.sourcePort}`;
-  const places = ends.map(({ node, end }) => `${node}: ${endText(end)}`).join('; ');
-  const text = [places, ...(reason === undefined ? [] : [reason])].filter((part) => part !== '').join('; ');
+  const text = probeText(probe);
   const by = unsent && ends.length < 2 ? '' : `, by a probe${ports} that was not delivered`;
   return [`  packet ${verdict}${text === '' ? '' : ` (${text})`}${by}`, ...notes.map((note) => `    ${note}`)];
+}
+
+/** Where a probe ended on each node, and why it was lost or is unknown. */
+export function probeText({ ends, reason }: ProbeResult): string {
+  const places = ends.map(({ node, end }) => `${node}: ${endText(end)}`).join('; ');
+  return [places, ...(reason === undefined ? [] : [reason])].filter((part) => part !== '').join('; ');
 }
 
 const difference = [

@@ -56,10 +56,10 @@ const whole = {
     .concat('{"t":17'),
 };
 
-async function asked(shown: ShownBundles, name: string, query: Readonly<Record<string, string>> = {}): Promise<Aged<unknown>> {
+async function asked(shown: ShownBundles, name: string, query: Readonly<Record<string, string>> = {}, text = ''): Promise<Aged<unknown>> {
   const route = { ...bundleRoutes(shown), ...bundleActions(shown) }[name];
   if (!route) throw new Error(`no route ${name}`);
-  return (await route(new URLSearchParams(query), new AbortController().signal)) as Aged<unknown>;
+  return (await route(new URLSearchParams(query), new AbortController().signal, text)) as Aged<unknown>;
 }
 
 describe('the page about a support bundle', () => {
@@ -83,6 +83,7 @@ describe('the page about a support bundle', () => {
     ['policy', { namespace: 'shop' }, { namespace: 'shop' }],
     ['names', { kind: 'node' }, { names: ['n1', 'n2'], more: 0 }],
     ['timeline', { kind: 'pod', name: 'shop/n1-0', since: '30m' }, { events: [{ kind: 'cni.add', nodes: ['n1'] }], more: 0 }],
+    ['timeline', { kind: 'pod', name: 'shop/n1-0', since: '30m', until: '20m' }, { events: [] }],
     ['timeline', { kind: 'node', name: 'n1', since: '30m' }, { events: [{ kind: 'drift.found' }] }],
     ['trace', { from: 'shop/n1-0', to: 'shop/n1-1', port: '80', family: 'ipv4' }, { exitCode: 0, traces: [{ family: 'ipv4' }] }],
     [
@@ -100,9 +101,29 @@ describe('the page about a support bundle', () => {
     ['policy', {}, 'namespace: a name is required'],
     ['names', { kind: '__proto__' }, 'kind: namespace'],
     ['trace', { from: 'shop/n1-0' }, 'to: a name'],
+    ['trace', { from: 'shop/n1-0', to: 'shop/n1-1', probe: 'true' }, 'probe: a bundle has'],
+    ['trace', { from: 'shop/n1-0', to: 'shop/n1-1', at: '30m' }, 'at: a bundle has'],
+    ['used', { source: 'shop/n1', destination: 'shop/n1' }, 'Used: a bundle has sums of connections'],
+    ['flows', {}, 'Last connections: a bundle has sums of connections'],
+    ['whatif', {}, 'nothing is proposed'],
   ])('refuses %s with %j', async (name, query, message) => {
     await expect(asked(shown, name, query)).rejects.toThrow(message);
   });
+});
+
+it('computes what a proposal breaks from the objects of a bundle', async () => {
+  const shown = await readShownBundles([await writeBundle(join(folder, 'proposed.tar.gz'), whole)]);
+  const metadata = { name: 'deny-all', namespace: 'shop' };
+  const denyAll = {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata,
+    spec: { podSelector: {}, policyTypes: ['Ingress'] },
+  };
+  const { answer } = await asked(shown, 'whatif', { namespace: 'shop' }, JSON.stringify(denyAll));
+  expect(answer).toMatchObject({ changed: ['NetworkPolicy shop/deny-all'], contradicted: 0, missing: [] });
+  expect((answer as { readonly rows: readonly { readonly effect: string }[] }).rows.map(({ effect }) => effect)).toContain('breaks');
+  expect(answer).toMatchObject({ evidence: [expect.stringContaining('Use is not known')] });
 });
 
 it('names each view of which an older bundle has no data', async () => {

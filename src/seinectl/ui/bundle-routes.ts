@@ -13,10 +13,12 @@ import type { UiRoute } from '../../ui/server/ui-server.ts';
 import { ofBundles, type SimulationSource } from '../simulate/simulated-source.ts';
 import { exitCodeOf } from '../trace/trace-report.ts';
 import { bundledExplanation, bundledNow, bundledTimeline, bundledTraffic, endOf } from './bundle-views.ts';
-import { type BundleAnswers, readAnswers } from './shown-bundle.ts';
+import { absentView, type BundleAnswers, readAnswers } from './shown-bundle.ts';
 import { traceQuestionOf } from './trace-answer.ts';
+import { bundledWhatIf } from './what-if-answer.ts';
 
 const NAMES_MAX = 1_000;
+const NO_CONNECTIONS = 'a bundle has sums of connections, and not the connections';
 
 /** Support bundles that the page shows in place of a cluster. */
 export interface ShownBundles {
@@ -41,6 +43,12 @@ export function bundleRoutes({ answers, simulation }: ShownBundles): Readonly<Re
     explain: (query) => bundledExplanation(query, answers),
     traffic: (query) => bundledTraffic(query, answers),
     timeline: (query) => bundledTimeline(query, answers),
+    used: () => {
+      throw absentView('Used', [NO_CONNECTIONS]);
+    },
+    flows: () => {
+      throw absentView('Last connections', [NO_CONNECTIONS]);
+    },
     names: (query) => namesIn(query, objects),
   };
   return Object.fromEntries(Object.entries(routes).map(([name, route]) => [name, (query) => aged(answers, () => route(query))]));
@@ -48,7 +56,10 @@ export function bundleRoutes({ answers, simulation }: ShownBundles): Readonly<Re
 
 /** Questions that the page asks by POST. */
 export function bundleActions({ answers, simulation }: ShownBundles): Readonly<Record<string, UiRoute>> {
-  return { trace: (query) => aged(answers, () => traceIn(query, simulation)) };
+  return {
+    trace: (query) => aged(answers, () => traceIn(query, simulation)),
+    whatif: (query, _, text) => aged(answers, () => bundledWhatIf(query, text, simulation)),
+  };
 }
 
 /** An answer has the age of the bundles. */
@@ -73,7 +84,13 @@ function namespaceIn(query: URLSearchParams): string {
 }
 
 async function traceIn(query: URLSearchParams, { cluster, recorded }: SimulationSource): Promise<TraceView> {
-  const { traces, meanings } = await traceOverCluster(cluster, traceQuestionOf(query), recorded);
+  const { question, probe, at } = traceQuestionOf(query);
+  if (probe || at !== undefined)
+    throw new SeineError(
+      'INVALID_INPUT',
+      `${probe ? 'probe' : 'at'}: a bundle has the flows of one moment, and no agent that sends a packet`,
+    );
+  const { traces, meanings } = await traceOverCluster(cluster, question, recorded);
   const exitCode = exitCodeOf(traces, meanings);
   return { exitCode, traces: traces.map((trace, at) => shownTrace(trace, meanings[at] ?? [])) };
 }

@@ -84,14 +84,22 @@ export function endOf(bundles: readonly BundleAnswers[]): number {
   return Math.max(...bundles.map(({ manifest }) => Date.parse(manifest.ended) || 0));
 }
 
+type TimelineQuestion = ReturnType<typeof timelineQuestion>;
+
 /** Converts recorded events to lines as an agent sends them. */
 function eventLines(
   text: string,
-  { subject, fromMs, node }: { readonly subject: string; readonly fromMs: number; readonly node: string },
+  {
+    subject,
+    fromMs,
+    untilMs = Number.POSITIVE_INFINITY,
+    node,
+  }: Pick<TimelineQuestion, 'subject' | 'fromMs' | 'untilMs'> & { readonly node: string },
 ): string {
   const lines = text.split('\n').flatMap((line) => {
     const stored = storedLine(line);
-    const event = stored && Number(stored['t']) >= fromMs ? readEvent(stored) : undefined;
+    const isInPeriod = stored && Number(stored['t']) >= fromMs && Number(stored['t']) <= untilMs;
+    const event = isInPeriod ? readEvent(stored) : undefined;
     return event && isAbout(event, { subject, node }) ? [JSON.stringify(event)] : [];
   });
   return lines.join('\n');

@@ -86,7 +86,7 @@ function flowsIn(text: string): readonly FlowView[] {
 }
 
 /** Joins the records of agents. Pure. */
-export function edgeFlowsOf(asked: EdgeQuestion, { rows, failures }: Answers<readonly FlowView[]>): EdgeFlows {
+function edgeFlowsOf(asked: EdgeQuestion, { rows, failures }: Answers<readonly FlowView[]>): EdgeFlows {
   const flows = mergeFlows(rows.flatMap(({ answer }) => answer)).filter((flow) => isOf(flow, asked));
   return {
     source: asked.source,

@@ -113,14 +113,22 @@ async function connect(more: Partial<ConstructorParameters<typeof FakeFleet>[0]>
 type Query = Readonly<Record<string, string>>;
 const signal = new AbortController().signal;
 
+function routeOf(routes: ReturnType<typeof routesOf>, name: string) {
+  const route = routes[name];
+  if (!route) throw new Error(`there is no route ${name}`);
+  return route;
+}
+
 async function get<T>(name: string, query: Query, more: Parameters<typeof connect>[0] = {}): Promise<T> {
-  const route = routesOf(await connect(more))[name];
-  return ((await route?.(new URLSearchParams(query), signal, '')) as { readonly answer: T }).answer;
+  const routes = routesOf(await connect(more));
+  const { answer } = (await routeOf(routes, name)(new URLSearchParams(query), signal, '')) as { readonly answer: T };
+  return answer;
 }
 
 async function whatIf(query: Query, text: string, more: Parameters<typeof connect>[0] = {}): Promise<ClusterWhatIf> {
-  const route = actionsOf(await connect(more))['whatif'];
-  return ((await route?.(new URLSearchParams(query), signal, text)) as { readonly answer: ClusterWhatIf }).answer;
+  const actions = actionsOf(await connect(more));
+  const { answer } = (await routeOf(actions, 'whatif')(new URLSearchParams(query), signal, text)) as { readonly answer: ClusterWhatIf };
+  return answer;
 }
 
 describe('the use of a cell', () => {

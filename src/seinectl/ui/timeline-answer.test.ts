@@ -114,6 +114,16 @@ it.each([
   [{ kind: 'pod', name: ' ' }, 'name: the name of the pod is missing'],
   [{ kind: 'pod', name: '../x' }, 'name: "../x" is not NAMESPACE/NAME'],
   [{ kind: 'pod', name: 'a/b', since: 'yesterday' }, 'since: "yesterday" is neither a duration'],
+  [{ kind: 'pod', name: 'a/b', since: '1970-01-01T00:00:00Z', until: 'noon' }, 'until: "noon" is not a time after'],
+  [
+    { kind: 'pod', name: 'a/b', since: '1970-01-01T00:10:00Z', until: '1970-01-01T00:10:00Z' },
+    'until: "1970-01-01T00:10:00Z" is not a time after',
+  ],
 ])('refuses the question %j', (query, message) => {
   expect(() => timelineQuestion(new URLSearchParams(query as Record<string, string>), 0)).toThrow(message);
+});
+
+it('asks for events up to a time', () => {
+  const query = { kind: 'pod', name: 'a/b', since: '1970-01-01T00:00:01Z', until: '2m' };
+  expect(timelineQuestion(new URLSearchParams(query), 600_000)).toMatchObject({ fromMs: 1_000, untilMs: 480_000 });
 });

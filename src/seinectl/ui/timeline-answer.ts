@@ -49,7 +49,12 @@ export function timelineQuestion(query: URLSearchParams, nowMs: number): AskedTi
       'INVALID_INPUT',
       `since: ${JSON.stringify(since.slice(0, 100))} is neither a duration such as 30m nor a time (RFC 3339)`,
     );
-  return { subject, fromMs, follow: false };
+  const until = query.get('until') ?? '';
+  if (until === '') return { subject, fromMs, follow: false };
+  const untilMs = timeIn(until, nowMs);
+  if (untilMs === undefined || untilMs <= fromMs)
+    throw new SeineError('INVALID_INPUT', `until: ${JSON.stringify(until.slice(0, 100))} is not a time after the beginning of the period`);
+  return { subject, fromMs, untilMs, follow: false };
 }
 
 export function newestLines(text: string): NodeEvents {
@@ -59,7 +64,7 @@ export function newestLines(text: string): NodeEvents {
 
 /** Merges the events of agents and API server. Pure. */
 export function timelineOf(
-  { subject, fromMs }: AskedTimeline,
+  { subject, fromMs, untilMs }: AskedTimeline,
   { rows, failures }: Answers<NodeEvents>,
   ofApi: readonly TimelineEvent[],
 ): Omit<ClusterTimeline, 'withoutApi'> {
@@ -69,6 +74,7 @@ export function timelineOf(
   return {
     subject,
     from: new Date(fromMs).toISOString(),
+    until: untilMs === undefined ? null : new Date(untilMs).toISOString(),
     agents: rows.length + failures.length,
     answered: rows.length,
     silent: silentGroups(failures.filter(({ failure }) => !OFF.test(failure))),

@@ -84,6 +84,21 @@ describe('the traffic of a namespace', () => {
   });
 });
 
+describe('the time in which connections were counted', () => {
+  const seconds = (...nodes: Parameters<typeof traffic>[0]) => traffic(nodes, { for: '10m' }).countedSeconds;
+
+  it('begins with the whole minute of the period', () => {
+    expect(seconds(sums([]), sums([], { completeFrom: '2026-11-29T13:00:00Z' }))).toBe(600);
+  });
+
+  it('begins with the first log that was turned on, and is never longer than the period and a minute', () => {
+    expect(seconds(sums([], { completeFrom: '2026-11-29T14:09:00Z' }), sums([], { completeFrom: '2026-11-29T14:08:00Z' }))).toBe(120);
+    expect(seconds({ ...sums([]), since: '2026-11-29T01:00:00Z' })).toBe(660);
+    expect(seconds(sums([], { completeFrom: '2026-11-29T14:10:00Z' }))).toBe(1);
+    expect(seconds()).toBe(1);
+  });
+});
+
 describe('what the answer lacks', () => {
   it('is nodes whose log is off, agents without an answer, losses, and connections without names', () => {
     const answer = traffic([

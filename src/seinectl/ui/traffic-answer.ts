@@ -16,6 +16,8 @@ const NAMESPACES_MAX = 40;
 const WORKLOADS_MAX = 80;
 const EDGES_MAX = 200;
 const SECONDS_MAX = 3_600;
+/** The period begins with a whole minute. */
+const MINUTE_S = 60;
 const NAME_CHARACTERS_MAX = 300;
 const AGENT_TIMEOUT_MS = 10_000;
 
@@ -76,7 +78,7 @@ export function trafficOf(question: TrafficQuestion, { rows, failures, fleet }: 
     ),
     countedSeconds: countedSeconds(
       on.map(({ answer }) => answer),
-      nowMs,
+      { seconds, nowMs },
     ),
     losses: lossCauses.flatMap((cause) => {
       const count = on.reduce((sum, { answer }) => sum + answer.state.losses[cause], 0);
@@ -89,9 +91,13 @@ export function trafficOf(question: TrafficQuestion, { rows, failures, fleet }: 
 }
 
 /** Time in which the connections were counted: since the first node's whole minute, or since its log was turned on. At least a second. */
-function countedSeconds(answers: readonly FlowSummaries[], nowMs: number): number {
+function countedSeconds(
+  answers: readonly FlowSummaries[],
+  { seconds, nowMs }: { readonly seconds: number; readonly nowMs: number },
+): number {
   const starts = answers.map(({ since, state }) => Math.max(Date.parse(since), Date.parse(state.completeFrom ?? '') || 0));
-  return Math.max(1, Math.round((nowMs - Math.min(nowMs, ...starts)) / 1_000));
+  const counted = Math.round((nowMs - Math.min(nowMs, ...starts)) / 1_000);
+  return Math.min(Math.max(1, counted), seconds + MINUTE_S);
 }
 
 /** Whole minutes are summed up: a log that is complete since the period's first minute is complete. */

@@ -23,7 +23,7 @@ const AGENT_TIMEOUT_MS = 15_000;
 /** Answers how much the connections of a cell of the policy matrix were used. @throws SeineError `INVALID_INPUT` that names the field, `REFUSED`, `UNAVAILABLE` */
 export async function usedAnswer(query: URLSearchParams, connection: ClusterConnection, signal: AbortSignal): Promise<CellUse> {
   const { kubeconfig, context, env } = connection.cluster;
-  const reach = new Reach(await readObjects({ ...(kubeconfig && { kubeconfig }), ...(context && { context }) }, env));
+  const reach = new Reach(await readObjects({ ...(kubeconfig && { kubeconfig }), ...(context && { context }) }, env, () => undefined));
   const units = unitsOf(reach);
   const [from, to] = [unitNamed(units, 'source', query), unitNamed(units, 'destination', query)];
   const rows = rowsBetween(reach, from, to);
@@ -68,17 +68,17 @@ function rowsBetween(reach: Reach, from: Unit, to: Unit): readonly UnitRow[] {
   });
 }
 
-type NodeRecords = ReturnType<ReturnType<typeof recordsQuestion>['understand']>;
+type AgentRecords = ReturnType<ReturnType<typeof recordsQuestion>['understand']>;
 
-interface Evidence {
+interface CellEvidence {
   readonly names: { readonly from: string; readonly to: string };
   readonly rows: readonly UnitRow[];
   readonly units: readonly Unit[];
-  readonly replies: readonly AgentReply<NodeRecords>[];
+  readonly replies: readonly AgentReply<AgentRecords>[];
 }
 
 /** Counts the records of each row. Pure. */
-function usedOf({ names, rows, units, replies }: Evidence): Omit<CellUse, 'from' | 'to' | 'notAsked'> {
+function usedOf({ names, rows, units, replies }: CellEvidence): Omit<CellUse, 'from' | 'to' | 'notAsked'> {
   const { logged, flows, completeFrom, lost } = joinedRecords([...replies]);
   const uses = new UsedConnections({ ...noConnections, flows }, units, new Map());
   const failures = replies.flatMap((reply) => ('failure' in reply ? [reply] : []));
@@ -93,7 +93,7 @@ function usedOf({ names, rows, units, replies }: Evidence): Omit<CellUse, 'from'
   };
 }
 
-function askedOf({ from, to }: Evidence['names'], { family, ranges, verdict }: UnitRow): Parameters<UsedConnections['of']>[0] {
+function askedOf({ from, to }: CellEvidence['names'], { family, ranges, verdict }: UnitRow): Parameters<UsedConnections['of']>[0] {
   const change = verdict === 'allow' ? 'closed' : 'opened';
   return { from: [from], to: [to], family: family as Family | undefined, ranges, change };
 }

@@ -126,7 +126,7 @@ interface ClusterWhatIfOptions {
 }
 
 /** Effect of a proposal on a cluster, and what is known about it. */
-interface ClusterWhatIf {
+interface FoundEffect {
   readonly result: WhatIf;
   readonly texts: WhatIfContextTexts;
 }
@@ -140,7 +140,7 @@ export async function clusterWhatIf(
   access: KubeAccess,
   { documents, removed }: Proposal,
   { isTried, isUseAsked, sinceSeconds, namespace }: ClusterWhatIfOptions,
-): Promise<ClusterWhatIf> {
+): Promise<FoundEffect> {
   const userAgent = `seinectl/${seineVersion}`;
   const http = new KubeHttp(access, userAgent);
   const signal = AbortSignal.timeout(OBJECTS_TIMEOUT_MS);

@@ -80,21 +80,24 @@ export async function usedConnections(asked: AskedConnections): Promise<Connecti
   return { ...joinedRecords(records), ...joinedOpen(open) };
 }
 
-interface Question<T> {
+interface ConnectionQuestion<T> {
   readonly path: string;
   readonly command: readonly string[];
   readonly understand: (text: string) => T;
 }
 
 /** Question to an agent for records of pods that were opened, denied or refused. */
-export function recordsQuestion({ names, sinceSeconds }: Pick<AskedConnections, 'names' | 'sinceSeconds'>): Question<NodeRecords> {
+export function recordsQuestion({
+  names,
+  sinceSeconds,
+}: Pick<AskedConnections, 'names' | 'sinceSeconds'>): ConnectionQuestion<NodeRecords> {
   const query = new URLSearchParams({ since: String(sinceSeconds), last: String(RECORDS_MAX), event: 'opened,denied,refused' });
   if (names.length > 0 && names.length <= NAMES_MAX) query.set('pod', names.join(','));
   const filters = [...query].flatMap(([name, value]) => [`--${name}`, name === 'since' ? `${value}s` : value]);
   return { path: `/v1/flow-log?${query}`, command: ['seinectl', 'flows', '--raw', ...filters], understand: recordsIn };
 }
 
-async function ask<T>({ exec, relays, pods, signal }: AskedConnections, { path, command, understand }: Question<T>) {
+async function ask<T>({ exec, relays, pods, signal }: AskedConnections, { path, command, understand }: ConnectionQuestion<T>) {
   const progress = (): void => undefined;
   const question = { request: { path }, relays, command, understand, timeoutMs: AGENT_TIMEOUT_MS, parallel: PARALLEL, progress };
   return await askAgents(exec, pods, question, signal);

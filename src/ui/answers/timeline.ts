@@ -6,6 +6,8 @@ export interface ClusterTimeline {
   readonly subject: string;
   /** Beginning of the period (RFC 3339). */
   readonly from: string;
+  /** End of the period (RFC 3339); null: now. */
+  readonly until: string | null;
   /** Agents that may know of the subject. */
   readonly agents: number;
   readonly answered: number;

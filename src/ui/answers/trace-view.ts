@@ -12,6 +12,18 @@ export interface TraceView {
 export interface TracedFamily extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
   readonly node: string;
   readonly paths: readonly TracedWay[];
+  /** Result of a probe, if one was sent. */
+  readonly probe?: TracedProbe;
+  /** Time in the past that was asked for, and nodes with the time of the record that was used (RFC 3339). */
+  readonly at?: { readonly asked: string; readonly records: readonly { readonly node: string; readonly recorded: string }[] };
+}
+
+export interface TracedProbe {
+  /** `lost`: it did not end at a place that the agents know. */
+  readonly verdict: PathVerdict | 'lost';
+  /** Ends on each node, and the reason of a loss. */
+  readonly text: string;
+  readonly notes: readonly string[];
 }
 
 /** Path of the packet over all nodes. */
@@ -20,8 +32,8 @@ export interface TracedWay {
   readonly endpoints: readonly string[];
   readonly stages: readonly TracedNode[];
   readonly verdicts: readonly {
-    readonly of: 'meaning' | 'desired' | 'bridge';
-    readonly verdict: PathVerdict | null;
+    readonly of: 'meaning' | 'desired' | 'bridge' | 'packet';
+    readonly verdict: PathVerdict | 'lost' | null;
     readonly why: string;
   }[];
   /** Node whose part is missing, and the reason. */

@@ -2,12 +2,12 @@ import { ExplainView } from './explain-view.tsx';
 import { parameters, show } from './location.ts';
 import { NowView } from './now-view.tsx';
 import { ViewLink } from './parts.tsx';
-import { PolicyView } from './policy-view.tsx';
+import { PolicyView } from './policy/policy-view.tsx';
 import { SimulatorView } from './simulator/simulator-view.tsx';
 import { SourceNotice } from './source-notice.tsx';
 import { TimelineView } from './timeline-view.tsx';
 import { TraceView } from './trace-view.tsx';
-import { TrafficView } from './traffic-view.tsx';
+import { TrafficView } from './traffic/traffic-view.tsx';
 
 const views = [
   { name: 'now', title: 'Now', View: NowView },

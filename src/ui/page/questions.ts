@@ -71,16 +71,16 @@ export function useAnswer<T>(path: string | undefined, { everyMs, body }: Questi
   return { ...asked, ask: () => setTurn((value) => value + 1) };
 }
 
-interface AskedQuestion {
+interface PageQuestion {
   readonly path: string | undefined;
   readonly body: string | undefined;
 }
 
-interface AskedState<T> extends AskedQuestion {
+interface AskedState<T> extends PageQuestion {
   readonly asked: Omit<Asked<T>, 'ask'>;
 }
 
-const isSame = (one: AskedQuestion, other: AskedQuestion): boolean => one.path === other.path && one.body === other.body;
+const isSame = (one: PageQuestion, other: PageQuestion): boolean => one.path === other.path && one.body === other.body;
 
 function withoutFailure<T>({ failure: _, ...kept }: Partial<Asked<T>>): Partial<Asked<T>> {
   return kept;

@@ -17,5 +17,5 @@ export function commandFor(source: ShownSource | undefined, words: readonly stri
   if (command === 'simulate') return words;
   if (command === 'trace') return [program, 'simulate', ...files.flatMap((file) => ['--bundle', file]), 'trace', ...rest];
   const [first] = files;
-  return command === 'policy' && first !== undefined ? [...words, '--bundle', first] : undefined;
+  return (command === 'policy' || command === 'whatif') && first !== undefined ? [...words, '--bundle', first] : undefined;
 }

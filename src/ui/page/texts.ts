@@ -38,10 +38,10 @@ export function bytesText(bytes: string): string {
   return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`;
 }
 
-/** Mean rate of a number in a time, with two digits: `12/s`, `0.4/s`, `3/min`. */
+/** Mean rate of a number in a time, with two digits: `12/s`, `3/min`, `5/h`. */
 export function rateText(number: number, seconds: number): string {
   const rate = number / seconds;
-  const [value, unit] = rate >= 0.1 || number === 0 ? [rate, 's'] : [rate * 60, 'min'];
+  const [value, unit] = rate >= 0.1 || number === 0 ? [rate, 's'] : rate >= 1 / 60 ? [rate * 60, 'min'] : [rate * 3_600, 'h'];
   return `${new Intl.NumberFormat('en', { maximumSignificantDigits: 2 }).format(value)}/${unit}`;
 }
 

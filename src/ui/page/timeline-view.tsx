@@ -5,6 +5,7 @@ import { parameters, show } from './location.ts';
 import { AskedState, Badge, type BadgeTone, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from './parts.tsx';
 import { useAnswer } from './questions.ts';
 import { count } from './texts.ts';
+import { PeriodButtons, TimelineLanes } from './timeline-lanes.tsx';
 
 const kinds = { pod: 'Pod', service: 'Service', node: 'Node', policy: 'Policy' } as const;
 const periods = { '10m': 'last 10 minutes', '30m': 'last 30 minutes', '2h': 'last 2 hours', '1d': 'last day', '7d': 'last 7 days' };
@@ -19,14 +20,17 @@ interface TimelineFormState {
   readonly kind: string;
   readonly name: string;
   readonly since: string;
+  readonly until: string;
 }
 
 /** What happened to a pod, a Service, a node or a policy, on all nodes. */
 export function TimelineView() {
-  const { kind: given = 'pod', name = '', since = '30m' } = parameters.value;
+  const { kind: given = 'pod', name = '', since = '30m', until = '' } = parameters.value;
   const kind = Object.hasOwn(kinds, given) ? given : 'pod';
   const [everyMs, setEveryMs] = useState(ALL_AGENTS_REFRESH_MS);
-  const asked = useAnswer<ClusterTimeline>(name === '' ? undefined : `timeline?${new URLSearchParams({ kind, name, since })}`, { everyMs });
+  // A period that has ended does not change.
+  const refresh = until === '' ? { everyMs } : {};
+  const asked = useAnswer<ClusterTimeline>(name === '' ? undefined : `timeline?${new URLSearchParams({ kind, name, since, until })}`, refresh);
   const { answer } = asked;
   useEffect(() => setEveryMs(answer?.agents === 1 ? ONE_AGENT_REFRESH_MS : ALL_AGENTS_REFRESH_MS), [answer?.agents]);
   return (
@@ -36,30 +40,30 @@ export function TimelineView() {
         {answer ? <Freshness asked={asked} /> : null}
       </div>
       <p>What happened to it, as the agents recorded it on their nodes, with the Events of the API server.</p>
-      <TimelineForm question={{ kind, name, since }} />
+      <TimelineForm question={{ kind, name, since, until }} />
       <AskedState asked={asked} what={`the timeline of ${kind} ${name}`} />
       {answer ? (
         <div class={isOld(asked) ? 'old' : ''}>
           <TimelineGaps timeline={answer} />
-          <Events timeline={answer} />
+          <Events timeline={answer} nowMs={asked.atMs ?? 0} />
         </div>
       ) : null}
-      <CommandLine words={['seinectl', 'timeline', kind, name || (kind === 'node' ? 'NAME' : 'NAMESPACE/NAME'), '--cluster', '--since', since]} answer={answer} name="timeline" />
+      <CommandLine words={['seinectl', 'timeline', kind, name || (kind === 'node' ? 'NAME' : 'NAMESPACE/NAME'), '--cluster', '--since', since, ...(until === '' ? [] : ['--until', until])]} answer={answer} name="timeline" />
     </section>
   );
 }
 
 function TimelineForm({ question }: { readonly question: TimelineFormState }) {
-  const { kind, name, since } = question;
+  const { kind, name, since, until } = question;
   const [form, setForm] = useState(question);
-  useEffect(() => setForm({ kind, name, since }), [kind, name, since]);
+  useEffect(() => setForm({ kind, name, since, until }), [kind, name, since, until]);
   const names = useAnswer<FormNames>(`names?kind=${form.kind}`).answer?.names;
   return (
     <form
       class="form"
       onSubmit={(event) => {
         event.preventDefault();
-        show({ view: 'timeline', kind: form.kind, name: form.name.trim(), since: form.since });
+        show({ view: 'timeline', kind: form.kind, name: form.name.trim(), since: form.since, until: form.until.trim() });
       }}
     >
       <Selection id="kind" label="Kind" value={form.kind} options={kinds} onSelect={(value) => setForm({ ...form, kind: value, name: '' })} />
@@ -75,9 +79,10 @@ function TimelineForm({ question }: { readonly question: TimelineFormState }) {
         id="since"
         label="Period"
         value={form.since}
-        options={Object.hasOwn(periods, form.since) ? periods : { ...periods, [form.since]: `since ${form.since}` }}
+        options={Object.hasOwn(periods, form.since) ? periods : { ...periods, [form.since]: `since ${form.since.slice(0, 16).replace('T', ' ')}` }}
         onSelect={(value) => setForm({ ...form, since: value })}
       />
+      <Field id="until" label="Until" value={form.until} onInput={(value) => setForm({ ...form, until: value })} hint="empty: now; 10m ago, or a time such as 2026-11-29T14:05:00Z" />
       <button type="submit" class="primary" disabled={form.name.trim() === ''}>
         Show
       </button>
@@ -126,13 +131,18 @@ function familyOf({ kind }: TimelineEntry): string {
 
 const TROUBLE = '!';
 
-function Events({ timeline: { events, answered } }: { readonly timeline: ClusterTimeline }) {
+function Events({ timeline, nowMs }: { readonly timeline: ClusterTimeline; readonly nowMs: number }) {
+  const { events, answered } = timeline;
   const { only = '', order = 'time' } = parameters.value;
+  const period = { fromMs: Date.parse(timeline.from), untilMs: timeline.until === null ? nowMs : Date.parse(timeline.until) };
   if (events.length === 0)
     return answered === 0 ? null : (
-      <p>
-        <Badge tone="quiet">No events</Badge> in this period. Choose a longer one: an agent keeps events until its history is full.
-      </p>
+      <>
+        <p>
+          <Badge tone="quiet">No events</Badge> in this period. Choose a longer one: an agent keeps events until its history is full.
+        </p>
+        <PeriodButtons period={period} />
+      </>
     );
   const families = [...Map.groupBy(events, familyOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const troubles = events.filter(({ weight }) => weight !== 'plain');
@@ -149,10 +159,11 @@ function Events({ timeline: { events, answered } }: { readonly timeline: Cluster
         <Selection id="only" label="Kind of event" value={only} options={only in options ? options : { ...options, [only]: `${only} (0)` }} onSelect={(value) => set({ only: value })} />
         <Selection id="order" label="Order" value={order === 'node' ? 'node' : 'time'} options={orders} onSelect={(value) => set({ order: value === 'time' ? '' : value })} />
       </div>
+      <TimelineLanes subject={timeline.subject} events={shown} period={period} />
       <p class="quiet" role="status">
         {shown.length === events.length ? count(events.length, 'event') : `${shown.length.toLocaleString('en')} of ${count(events.length, 'event')}`}, times in UTC.
       </p>
-      {order === 'node' ? <EventsByNode events={shown} /> : <EventList events={shown} withNodes />}
+      {order === 'node' ? <EventsByNode events={shown} /> : <EventList events={shown} withNodes day="h2" />}
     </>
   );
 }
@@ -166,7 +177,7 @@ function EventsByNode({ events }: { readonly events: readonly TimelineEntry[] })
           <h2>
             {place} <span class="quiet">({of.length})</span>
           </h2>
-          <EventList events={of} withNodes={of.some(({ nodeCount }) => nodeCount > 1)} />
+          <EventList events={of} withNodes={of.some(({ nodeCount }) => nodeCount > 1)} day="h3" />
         </section>
       ))}
     </>
@@ -177,13 +188,20 @@ function placeOf({ nodes, nodeCount }: TimelineEntry): string {
   return nodeCount === 0 ? 'API server' : nodeCount > 1 ? 'Several nodes' : (nodes[0] ?? '');
 }
 
+interface EventListProps {
+  readonly events: readonly TimelineEntry[];
+  readonly withNodes: boolean;
+  /** Heading of a day. */
+  readonly day: 'h2' | 'h3';
+}
+
 /** Days are headings, so that a line has only the time of the day. */
-function EventList({ events, withNodes = false }: { readonly events: readonly TimelineEntry[]; readonly withNodes?: boolean }) {
+function EventList({ events, withNodes, day: Day }: EventListProps) {
   return (
     <>
       {[...Map.groupBy(events, ({ time }) => time.slice(0, 10))].map(([day, of]) => (
         <div key={day}>
-          <h3 class="day">{day}</h3>
+          <Day class="day">{day}</Day>
           <ol class="events">
             {of.map((event, at) => (
               <EventLine key={`${event.time} ${event.kind} ${at}`} event={event} withNodes={withNodes} />
@@ -199,7 +217,7 @@ function EventLine({ event, withNodes }: { readonly event: TimelineEntry; readon
   const { time, kind, weight, about, text } = event;
   return (
     <li class={weight}>
-      <time dateTime={time}>{time.slice(11, 23)}</time>
+      <EventTime time={time} />
       <Badge tone={tones[weight]}>{kind}</Badge>
       <span>
         {weight === 'plain' ? null : <strong>{weight === 'bad' ? 'failure: ' : 'warning: '}</strong>}
@@ -213,6 +231,20 @@ function EventLine({ event, withNodes }: { readonly event: TimelineEntry; readon
       </span>
       {withNodes ? <Place event={event} /> : null}
     </li>
+  );
+}
+
+/** Leads to the path of a packet at that time. */
+function EventTime({ time }: { readonly time: string }) {
+  const { kind = 'pod', name = '' } = parameters.value;
+  const end = { pod: { from: name }, service: { to: `service:${name}` }, node: { from: `node:${name}` } }[kind];
+  const text = <time dateTime={time}>{time.slice(11, 23)}</time>;
+  if (!end) return text;
+  return (
+    <ViewLink to={{ view: 'trace', ...end, at: time }}>
+      {text}
+      <span class="unseen"> trace a packet at this time</span>
+    </ViewLink>
   );
 }
 

@@ -1,19 +1,19 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useId, useState } from 'preact/hooks';
 import type { FormNames } from '../answers/explained.ts';
-import type { TracedFamily, TracedNode, TracedWay, TraceView as TraceAnswer } from '../answers/trace-view.ts';
+import type { TracedFamily, TracedNode, TracedProbe, TracedWay, TraceView as TraceAnswer } from '../answers/trace-view.ts';
 import { type Parameters, parameters, show } from './location.ts';
 import { AskedState, Badge, CommandLine, Field, Freshness, isOld, Sentence } from './parts.tsx';
 import { useAnswer } from './questions.ts';
 
 const DIFFER = 4;
-const tones = { allowed: 'good', denied: 'bad', unknown: 'warn' } as const;
-const verdictNames = { meaning: 'API objects', desired: 'agents', bridge: 'Open vSwitch' } as const;
+const tones = { allowed: 'good', denied: 'bad', unknown: 'warn', lost: 'bad' } as const;
+const verdictNames = { meaning: 'API objects', desired: 'agents', bridge: 'Open vSwitch', packet: 'a probe' } as const;
 
 /** The path of a packet, hop by hop, with its verdicts. */
 export function TraceView() {
   const asked = parameters.value;
-  const { from = '', to = '', port = '', family = '', established = '' } = asked;
-  const query = new URLSearchParams({ from, to, port, family, established });
+  const { from = '', to = '', port = '', family = '', established = '', probe = '', at = '' } = asked;
+  const query = new URLSearchParams({ from, to, port, family, established, probe, at });
   const trace = useAnswer<TraceAnswer>(from !== '' && to !== '' ? `trace?${query}` : undefined, { body: '' });
   return (
     <section aria-labelledby="trace-title">
@@ -21,7 +21,9 @@ export function TraceView() {
         <h1 id="trace-title">Trace</h1>
         {trace.answer ? <Freshness asked={trace} /> : null}
       </div>
-      <p>Where a packet goes, and who decides. No packet is sent: the flows that are installed now are interpreted.</p>
+      <p>
+        Where a packet goes, and who decides. The flows that are installed now are interpreted{probe === 'true' ? ', and one packet is sent as a probe' : ': no packet is sent'}.
+      </p>
       <TraceForm asked={asked} />
       <AskedState asked={trace} what="this path" />
       {trace.answer ? (
@@ -29,7 +31,7 @@ export function TraceView() {
           {trace.answer.exitCode === DIFFER ? (
             <div class="notice bad" role="alert">
               <h2>The verdicts differ</h2>
-              <p>For two readings, API objects, agents and Open vSwitch do not agree. The pair that differs locates the fault.</p>
+              <p>For two readings, the verdicts below do not agree. The pair that differs locates the fault.</p>
             </div>
           ) : null}
           {trace.answer.traces.map((each) => (
@@ -42,12 +44,14 @@ export function TraceView() {
   );
 }
 
-function commandOf({ from = 'FROM', to = 'TO', port = '', family = '', established = '' }: Parameters): string[] {
+function commandOf({ from = 'FROM', to = 'TO', port = '', family = '', established = '', probe = '', at = '' }: Parameters): string[] {
   return [
     ...['seinectl', 'trace', from, to],
     ...(port === '' ? [] : [port]),
     ...(family === '' ? [] : ['--family', family]),
     ...(established === '' ? [] : ['--established']),
+    ...(probe === '' ? [] : ['--probe']),
+    ...(at === '' ? [] : ['--at', at]),
   ];
 }
 
@@ -85,17 +89,16 @@ function TraceForm({ asked }: { readonly asked: Parameters }) {
           <option value="ipv6">IPv6</option>
         </select>
       </div>
+      <Field id="at" label="At" value={value('at')} onInput={(at) => setForm({ ...form, at, ...(at !== '' && { probe: '' }) })} hint="empty: now; 30m ago, or a time such as 2026-11-29T14:02:10Z" />
       <div class="actions">
-      <div class="field check">
-        <label>
-          <input
-            type="checkbox"
-            checked={value('established') === 'true'}
-            onChange={(event) => set('established')(event.currentTarget.checked ? 'true' : '')}
-          />{' '}
-          A later packet of the connection
-        </label>
-      </div>
+        <Check label="A later packet of the connection" isChecked={value('established') === 'true'} onCheck={(is) => set('established')(is ? 'true' : '')} />
+        <Check
+          label="Send a probe"
+          hint="The agent sends one packet in the name of the sender through the data path of both nodes. It ends at the agent: no pod notices it."
+          isChecked={value('probe') === 'true'}
+          isDisabled={value('at') !== ''}
+          onCheck={(is) => set('probe')(is ? 'true' : '')}
+        />
       <button type="submit" class="primary" disabled={value('from') === '' || value('to') === ''}>
         Trace
       </button>
@@ -104,9 +107,29 @@ function TraceForm({ asked }: { readonly asked: Parameters }) {
   );
 }
 
+interface CheckProps {
+  readonly label: string;
+  readonly hint?: string;
+  readonly isChecked: boolean;
+  readonly isDisabled?: boolean;
+  readonly onCheck: (isChecked: boolean) => void;
+}
+
+function Check({ label, hint, isChecked, isDisabled = false, onCheck }: CheckProps) {
+  const id = useId();
+  return (
+    <div class="field check">
+      <label>
+        <input type="checkbox" checked={isChecked} disabled={isDisabled} aria-describedby={hint === undefined ? undefined : id} onChange={(event) => onCheck(event.currentTarget.checked)} /> {label}
+      </label>
+      {hint === undefined ? null : <small id={id}>{hint}</small>}
+    </div>
+  );
+}
+
 /** Paths of one address family. */
 export function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
-  const { family, from, to, packet, paths, moreEndpoints } = trace;
+  const { family, from, to, packet, paths, moreEndpoints, probe, at } = trace;
   const port = packet.destinationPort === undefined ? packet.protocol : `${packet.destinationPort}/${packet.protocol}`;
   return (
     <section>
@@ -117,11 +140,37 @@ export function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
         {packet.source} → {packet.destination}
         {trace.connection === 'established' ? ', a packet of a connection that is assumed to be established' : ''}
       </p>
+      {at ? <PastTime at={at} /> : null}
       {paths.map((path, at) => (
         <PathCard key={path.endpoints.join() || String(at)} path={path} />
       ))}
+      {probe && probe.notes.length > 0 ? <Probe probe={probe} /> : null}
       {moreEndpoints > 0 ? <p class="quiet">{moreEndpoints} more endpoints were not traced.</p> : null}
     </section>
+  );
+}
+
+/** Of the past, only what the agents required is known. */
+function PastTime({ at: { asked, records } }: { readonly at: NonNullable<TracedFamily['at']> }) {
+  return (
+    <p>
+      <Badge tone="quiet">at {asked}</Badge> By the inputs that were recorded at {records.map(({ node, recorded }) => `${recorded} on ${node}`).join(', ')}. What Open vSwitch and
+      the API server had then is not known.
+    </p>
+  );
+}
+
+function Probe({ probe: { verdict, text, notes } }: { readonly probe: TracedProbe }) {
+  return (
+    <div class={`notice ${verdict === 'lost' ? 'bad' : 'plain'}`}>
+      <h2>Probe</h2>
+      <p>
+        <Badge tone={tones[verdict]}>{verdict}</Badge> <Sentence text={text} />
+      </p>
+      {notes.map((note) => (
+        <p key={note}>{note}</p>
+      ))}
+    </div>
   );
 }
 

@@ -1,8 +1,8 @@
-import type { EdgeFlow, EdgeFlows } from '../answers/edge-flows.ts';
-import { parameters, type Parameters } from './location.ts';
-import { AskedState, Badge, CommandLine, Freshness, Gaps, isOld, NodeNames, ViewLink } from './parts.tsx';
-import { useAnswer } from './questions.ts';
-import { bytesText, count } from './texts.ts';
+import type { EdgeFlow, EdgeFlows } from '../../answers/edge-flows.ts';
+import { parameters, type Parameters } from '../location.ts';
+import { AskedState, Badge, CommandLine, Freshness, Gaps, isOld, NodeNames, ViewLink } from '../parts.tsx';
+import { useAnswer } from '../questions.ts';
+import { bytesText, count } from '../texts.ts';
 import { VerdictBadge } from './traffic-edges.tsx';
 
 const edgeFields = ['source', 'destination', 'port', 'protocol', 'verdict'] as const;

@@ -1,5 +1,5 @@
-import type { TrafficEdge } from '../answers/traffic.ts';
-import { parameters, show } from './location.ts';
+import type { TrafficEdge } from '../../answers/traffic.ts';
+import { parameters, show } from '../location.ts';
 
 const WIDTH = 960;
 const ROW = 26;

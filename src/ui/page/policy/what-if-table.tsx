@@ -1,6 +1,6 @@
-import type { WhatIfRow, WhatIfView } from '../answers/simulator.ts';
-import { Badge } from './parts.tsx';
-import { count } from './texts.ts';
+import type { WhatIfRow, WhatIfView } from '../../answers/simulator.ts';
+import { Badge } from '../parts.tsx';
+import { count } from '../texts.ts';
 
 const effectTones = { breaks: 'bad', opens: 'good', moves: 'warn' } as const satisfies Record<WhatIfRow['effect'], string>;
 

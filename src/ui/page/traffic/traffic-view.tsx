@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { FormNames } from '../answers/explained.ts';
-import type { ClusterTraffic, TrafficCell } from '../answers/traffic.ts';
-import { parameters, show } from './location.ts';
-import { MatrixGrid } from './matrix-grid.tsx';
-import { AskedState, Badge, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from './parts.tsx';
-import { useAnswer } from './questions.ts';
-import { count, shortNumber } from './texts.ts';
+import type { FormNames } from '../../answers/explained.ts';
+import type { ClusterTraffic, TrafficCell } from '../../answers/traffic.ts';
+import { parameters, show } from '../location.ts';
+import { MatrixGrid } from '../matrix-grid.tsx';
+import { AskedState, Badge, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from '../parts.tsx';
+import { useAnswer } from '../questions.ts';
+import { count, shortNumber } from '../texts.ts';
 import { EdgeFlowsCard } from './edge-flows-card.tsx';
 import { EdgeTable, trafficOf } from './traffic-edges.tsx';
 import { TrafficPicture } from './traffic-picture.tsx';

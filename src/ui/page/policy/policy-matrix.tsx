@@ -1,9 +1,9 @@
-import type { MatrixCell, MatrixRow, ReachMatrix } from '../answers/policy-matrix.ts';
-import type { WhatIfMark } from '../answers/what-if.ts';
+import type { MatrixCell, MatrixRow, ReachMatrix } from '../../answers/policy-matrix.ts';
+import type { WhatIfMark } from '../../answers/what-if.ts';
 import type { ComponentChildren } from 'preact';
-import { MatrixGrid } from './matrix-grid.tsx';
-import { Badge } from './parts.tsx';
-import { count } from './texts.ts';
+import { MatrixGrid } from '../matrix-grid.tsx';
+import { Badge } from '../parts.tsx';
+import { count } from '../texts.ts';
 
 type CellOutcome = 'allowed' | 'denied' | 'in part' | 'none';
 

@@ -1,10 +1,10 @@
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import type { ClusterWhatIf } from '../answers/what-if.ts';
-import { parameters, show } from './location.ts';
-import { AskedState, CommandLine, Field, isOld } from './parts.tsx';
-import { type Asked, useAnswer } from './questions.ts';
-import { Editor } from './simulator/editor.tsx';
+import type { ClusterWhatIf } from '../../answers/what-if.ts';
+import { parameters, show } from '../location.ts';
+import { AskedState, CommandLine, Field, isOld } from '../parts.tsx';
+import { type Asked, useAnswer } from '../questions.ts';
+import { Editor } from '../simulator/editor.tsx';
 import { WhatIfTable } from './what-if-table.tsx';
 
 /** Longest text of a proposal: the server reads 4 MiB. */

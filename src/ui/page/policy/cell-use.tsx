@@ -1,7 +1,7 @@
-import type { CellUse, RowUse } from '../answers/cell-use.ts';
-import { AskedState, Badge, CommandLine, NodeNames } from './parts.tsx';
-import { useAnswer } from './questions.ts';
-import { count, duration } from './texts.ts';
+import type { CellUse, RowUse } from '../../answers/cell-use.ts';
+import { AskedState, Badge, CommandLine, NodeNames } from '../parts.tsx';
+import { useAnswer } from '../questions.ts';
+import { count, duration } from '../texts.ts';
 
 interface CellUseProps {
   readonly namespace: string;

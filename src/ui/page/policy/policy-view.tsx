@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { FormNames } from '../answers/explained.ts';
-import type { ReachMatrix } from '../answers/policy-matrix.ts';
+import type { FormNames } from '../../answers/explained.ts';
+import type { ReachMatrix } from '../../answers/policy-matrix.ts';
 import { CellUseCard } from './cell-use.tsx';
-import { parameters, show } from './location.ts';
-import { AskedState, CommandLine, Field, Freshness, isOld } from './parts.tsx';
+import { parameters, show } from '../location.ts';
+import { AskedState, CommandLine, Field, Freshness, isOld } from '../parts.tsx';
 import { MatrixAnswer } from './policy-matrix.tsx';
 import { PolicyWhatIf, useProposal } from './policy-what-if.tsx';
-import { useAnswer } from './questions.ts';
+import { useAnswer } from '../questions.ts';
 
 /** Connections that policies allow, between the workloads of a namespace and others. */
 export function PolicyView() {

@@ -1,7 +1,7 @@
-import type { TrafficEdge } from '../answers/traffic.ts';
-import { type Parameters, parameters } from './location.ts';
-import { Badge, type BadgeTone, ViewLink } from './parts.tsx';
-import { byteRateText, bytesText, count, duration, rateText } from './texts.ts';
+import type { TrafficEdge } from '../../answers/traffic.ts';
+import { type Parameters, parameters } from '../location.ts';
+import { Badge, type BadgeTone, ViewLink } from '../parts.tsx';
+import { byteRateText, bytesText, count, duration, rateText } from '../texts.ts';
 
 const tones: Readonly<Record<TrafficEdge['verdict'], BadgeTone>> = { allowed: 'good', denied: 'bad', refused: 'bad', 'would-deny': 'warn' };
 const numbers: ReadonlySet<string> = new Set(['Connections', 'Rate', 'Bytes']);
