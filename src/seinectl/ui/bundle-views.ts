@@ -84,7 +84,7 @@ export function endOf(bundles: readonly BundleAnswers[]): number {
   return Math.max(...bundles.map(({ manifest }) => Date.parse(manifest.ended) || 0));
 }
 
-type TimelineQuestion = ReturnType<typeof timelineQuestion>;
+type BundleTimelineQuestion = ReturnType<typeof timelineQuestion>;
 
 /** Converts recorded events to lines as an agent sends them. */
 function eventLines(
@@ -94,7 +94,7 @@ function eventLines(
     fromMs,
     untilMs = Number.POSITIVE_INFINITY,
     node,
-  }: Pick<TimelineQuestion, 'subject' | 'fromMs' | 'untilMs'> & { readonly node: string },
+  }: Pick<BundleTimelineQuestion, 'subject' | 'fromMs' | 'untilMs'> & { readonly node: string },
 ): string {
   const lines = text.split('\n').flatMap((line) => {
     const stored = storedLine(line);
