@@ -59,3 +59,15 @@ it('names a node whose link is cut within 30 seconds, until it is reached again'
     () => 'the other node does not reach it again',
   );
 }, 300_000);
+
+it('names a node whose link has a smaller MTU, until it has the whole one', async () => {
+  await until(reached, 60_000, () => 'not all nodes are reached');
+  const named = async (): Promise<boolean> =>
+    (await problemsOf(1)).some(({ about, message }) => about === lab.node(3).name && /not to packets of \d+ bytes/.test(message));
+  // The wire itself. The interface with the node's address is one of the bridge on the userspace data path: tunnel packets do not pass it.
+  await lab.exec(3, 'ip', 'link', 'set', 'eth0', 'mtu', '1400');
+  const narrowMs = await until(named, 90_000, () => 'the narrow link is not named');
+  await lab.exec(3, 'ip', 'link', 'set', 'eth0', 'mtu', '1500');
+  await until(reached, 90_000, () => 'packets of full size are not answered again');
+  process.stdout.write(`a narrow link is named after ${narrowMs} ms\n`);
+}, 300_000);

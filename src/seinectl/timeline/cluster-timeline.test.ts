@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FakeAgent, FakeFleet } from '../../../test/support/fake-fleet.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import { plain } from '../paint.ts';
@@ -37,7 +37,12 @@ const node2 = event('10.100', 'object.changed', ['service/shop/db'], 'received S
   version: '9',
 });
 
-async function shown(agents: readonly FakeAgent[], objects: Readonly<Record<string, readonly object[]>>, subject?: string) {
+async function shown(
+  agents: readonly FakeAgent[],
+  objects: Readonly<Record<string, readonly object[]>>,
+  subject?: string,
+  stopped?: (requests: readonly string[]) => boolean,
+) {
   fleet = new FakeFleet({ agents, objects });
   const port = await fleet.listen();
   const kubeconfig = join(folder, 'kubeconfig');
@@ -48,10 +53,17 @@ async function shown(agents: readonly FakeAgent[], objects: Readonly<Record<stri
     JSON.stringify({ clusters: [cluster], users: [{ name: 'me', user: {} }], contexts: [context], 'current-context': 'c' }),
   );
   const { terminal, out, err } = recordingTerminal();
-  const query = { fromMs: Date.parse('2026-11-29T14:00:00Z'), follow: false, ...(subject === undefined ? {} : { subject }) };
+  const query = {
+    fromMs: Date.parse('2026-11-29T14:00:00Z'),
+    follow: stopped !== undefined,
+    ...(subject === undefined ? {} : { subject }),
+  };
   const options = { kubeconfig, namespace: 'seine-system', timeout: 10, isJson: false };
-  const code = await clusterTimeline(query, options, terminal, {});
-  return { code, out, err, commands: fleet.commands, requests: fleet.requests };
+  const interrupted = new AbortController();
+  const code = clusterTimeline(query, options, terminal, {}, interrupted);
+  if (stopped) await vi.waitFor(() => expect(stopped(fleet?.requests ?? [])).toBe(true), 30_000);
+  if (stopped) interrupted.abort();
+  return { code: await code, out, err, commands: fleet.commands, requests: fleet.requests };
 }
 
 const answering = (node: string, ...lines: readonly string[]): FakeAgent => ({ node, reply: { answer: [...lines, endLine].join('\n') } });
@@ -99,6 +111,14 @@ describe('the timeline of a cluster', () => {
     expect(out).toHaveLength(2);
     expect(err.join('\n')).toContain('? no answer: seinectl ended with');
     expect(code).toBe(3);
+  });
+
+  it('follows agents by streams, begins them again, and prints each event once', async () => {
+    const streams = (requests: readonly string[]) => requests.filter((path) => path.includes('follow=1')).length;
+    const agents = [answering('node-1', node1), answering('node-2', node2)];
+    const { code, out } = await shown(agents, {}, undefined, (requests) => streams(requests) >= 4);
+    expect(out).toHaveLength(2);
+    expect(code).toBe(0);
   });
 
   it('asks the agent of the node alone', async () => {

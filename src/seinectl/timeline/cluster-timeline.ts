@@ -12,7 +12,8 @@ import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { eventLine, mergedEvents, parsedEvent } from './timeline-lines.ts';
+import { followNode } from './follow-nodes.ts';
+import { eventLine, mergedEvents, parsedEvent, type TimelineEvent } from './timeline-lines.ts';
 import { type TimelineQuery, timelineCommand, timelinePath } from './timeline-query.ts';
 import { agentsFor, apiEvents } from './timeline-sources.ts';
 
@@ -28,8 +29,10 @@ interface ClusterTimelineOptions {
 /** Number of agents queried in parallel, and of agents that can be followed. */
 const PARALLEL = 16;
 const FOLLOWED_MAX = 64;
-/** Interval of queries with `--follow` (ms), and the time that each of them goes back: clocks of nodes differ (ms). */
-const FOLLOW_EVERY_MS = 3_000;
+/** With `--follow`: interval at which events are printed in their order (ms), and number of these between queries of what cannot be followed. */
+const PRINT_EVERY_MS = 1_000;
+const ASKED_EVERY = 3;
+/** Time that each query goes back: clocks of nodes differ (ms). */
 const OVERLAP_MS = 20_000;
 
 interface QueriedFleet {
@@ -41,14 +44,19 @@ interface QueriedFleet {
   readonly agents: readonly AgentPod[];
 }
 
-/** Prints the events of all nodes that may know of the subject, merged with Events of the API server. @returns the exit code */
+/**
+ * Prints the events of all nodes that may know of the subject, merged with Events of the API server.
+ *
+ * @param interrupted aborted by SIGINT
+ * @returns the exit code
+ */
 export async function clusterTimeline(
   query: TimelineQuery,
   options: ClusterTimelineOptions,
   terminal: Terminal,
   env: ProcessVariables,
+  interrupted = new AbortController(),
 ): Promise<number> {
-  const interrupted = new AbortController();
   const interrupt = (): void => interrupted.abort(new SeineError('CANCELLED', 'interrupted'));
   process.once('SIGINT', interrupt);
   try {
@@ -88,13 +96,8 @@ async function read(
       );
     const reading = { http, exec, relays, fleet, agents };
     const printed = new Set<string>();
-    let code = await readOnce(reading, query, options, { terminal, printed }, signal);
-    while (query.follow) {
-      await sleep(FOLLOW_EVERY_MS, undefined, { signal });
-      const again = { ...query, fromMs: Math.max(query.fromMs, Date.now() - OVERLAP_MS - FOLLOW_EVERY_MS) };
-      code = await readOnce(reading, again, options, { terminal, printed }, signal);
-    }
-    return code;
+    const code = await readOnce(reading, query, options, { terminal, printed }, signal);
+    return query.follow ? await follow(reading, query, options, { terminal, printed }, signal) : code;
   } finally {
     relays.close();
     http.close();
@@ -110,27 +113,42 @@ interface Printing {
 /** Number of printed events that are remembered: those of the overlap, for 64 nodes. */
 const PRINTED_MAX = 50_000;
 
-async function readOnce(
-  { http, exec, relays, fleet, agents }: QueriedFleet,
+/** Prints later events: of agents as they happen, in the order of a second; of the API server, and of agents without a relay, by asking again. */
+async function follow(
+  reading: QueriedFleet,
   query: TimelineQuery,
-  { timeout, isJson }: ClusterTimelineOptions,
-  { terminal, printed }: Printing,
+  options: ClusterTimelineOptions,
+  printing: Printing,
   signal: AbortSignal,
-): Promise<number> {
-  const asked = {
-    request: { path: timelinePath({ ...query, follow: false }) },
-    relays,
-    command: timelineCommand(query),
-    understand: (text: string) => text,
-    timeoutMs: timeout * 1_000,
-    parallel: PARALLEL,
-    progress: () => undefined,
+): Promise<never> {
+  const [arrivals, asked]: [TimelineEvent[], AgentPod[]] = [[], []];
+  let failure: { readonly thrown: unknown } | undefined;
+  const nodes = {
+    ...{ relays: reading.relays, query, arrived: (event: TimelineEvent) => void arrivals.push(event), wallMs: () => Date.now() },
+    silent: ({ node }: AgentPod, cause: string) => printing.terminal.remark(safeText(`seinectl: ${node} does not answer: ${cause}`)),
   };
-  const [replies, ofApi] = await Promise.all([askAgents(exec, agents, asked, signal), apiEvents(http, query, signal)]);
-  if (ofApi.missing !== undefined) terminal.remark(safeText(`seinectl: without Events of the API server: ${ofApi.missing}`));
-  const answers = answersOf({ ...fleet, without: [] }, replies);
-  const ofNodes = answers.rows.flatMap(({ pod, answer }) => answer.split('\n').flatMap((line) => parsedEvent(line, [pod.node]) ?? []));
-  for (const event of mergedEvents([...ofNodes, ...ofApi.events])) {
+  for (const agent of reading.agents)
+    followNode(agent, nodes, signal).then(
+      () => asked.push(agent),
+      (thrown: unknown) => (failure = { thrown }),
+    );
+  for (let second = 1; ; second++) {
+    await sleep(PRINT_EVERY_MS, undefined, { signal });
+    if (failure) throw failure.thrown;
+    printEvents(arrivals.splice(0), query, options, printing);
+    if (second % ASKED_EVERY !== 0) continue;
+    const again = { ...query, fromMs: Math.max(query.fromMs, Date.now() - OVERLAP_MS - PRINT_EVERY_MS * ASKED_EVERY) };
+    await readOnce({ ...reading, agents: asked }, again, options, printing, signal);
+  }
+}
+
+function printEvents(
+  events: readonly TimelineEvent[],
+  query: TimelineQuery,
+  { isJson }: ClusterTimelineOptions,
+  { terminal, printed }: Printing,
+): void {
+  for (const event of mergedEvents(events)) {
     const key = JSON.stringify([event.time, event.kind, event.text]);
     if (printed.has(key)) continue;
     printed.add(key);
@@ -140,6 +158,29 @@ async function readOnce(
     if (printed.size <= PRINTED_MAX) break;
     printed.delete(oldest);
   }
+}
+
+async function readOnce(
+  { http, exec, relays, fleet, agents }: QueriedFleet,
+  query: TimelineQuery,
+  options: ClusterTimelineOptions,
+  { terminal, printed }: Printing,
+  signal: AbortSignal,
+): Promise<number> {
+  const asked = {
+    request: { path: timelinePath({ ...query, follow: false }) },
+    relays,
+    command: timelineCommand(query),
+    understand: (text: string) => text,
+    timeoutMs: options.timeout * 1_000,
+    parallel: PARALLEL,
+    progress: () => undefined,
+  };
+  const [replies, ofApi] = await Promise.all([askAgents(exec, agents, asked, signal), apiEvents(http, query, signal)]);
+  if (ofApi.missing !== undefined) terminal.remark(safeText(`seinectl: without Events of the API server: ${ofApi.missing}`));
+  const answers = answersOf({ ...fleet, without: [] }, replies);
+  const ofNodes = answers.rows.flatMap(({ pod, answer }) => answer.split('\n').flatMap((line) => parsedEvent(line, [pod.node]) ?? []));
+  printEvents([...ofNodes, ...ofApi.events], query, options, { terminal, printed });
   for (const line of gapLines(answers, terminal.room)) terminal.remark(line);
   return isComplete(answers) ? exitCodes.ok : exitCodes.unreachable;
 }
