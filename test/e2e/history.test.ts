@@ -110,7 +110,10 @@ it('answers for times before, during and after a policy, also from the folder', 
   const policies = `/apis/networking.k8s.io/v1/namespaces/${pod.namespace}/networkpolicies`;
   const policy = {
     ...{ apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name: 'deny', namespace: pod.namespace } },
-    spec: { podSelector: {}, policyTypes: ['Ingress'] },
+    spec: {
+      ...{ podSelector: {}, policyTypes: ['Ingress'] },
+      ingress: [{ from: [{ ipBlock: { cidr: '203.0.113.0/24' } }], ports: [{ protocol: 'TCP', port: 443 }] }],
+    },
   };
   const untilVerdict = async (code: number): Promise<number> => {
     let [ms, lastAnswer] = [Date.now(), ''];
@@ -140,6 +143,13 @@ it('answers for times before, during and after a policy, also from the folder', 
     5_000,
     () => 'the policy of that time is not named',
   );
+  const explained = async (from: string, port: string, ms: number) => {
+    const { code, lines } = await seinectl('policy', 'explain', from, name, port, ...at(ms));
+    return [code, lines[1]?.replace(/^.*: (?=allowed|denied)/, '')];
+  };
+  expect(await explained('203.0.113.9', '443', during)).toEqual([0, `allowed, by ${pod.namespace}/deny spec.ingress[0]`]);
+  expect(await explained('203.0.113.9', '80', during)).toEqual([1, `denied, no rule allows it; isolated by ${pod.namespace}/deny`]);
+  expect(await explained('203.0.113.9', '80', before)).toEqual([0, 'allowed, not isolated']);
   expect((await seinectl('explain', 'pod', name, ...at(during))).lines[2]).toContain(`It had ${pod.ips[0]}`);
   const tooEarly = await traceAt(1);
   expect([tooEarly.code, tooEarly.remarks.join()]).toEqual([2, expect.stringContaining('is before the oldest record')]);
