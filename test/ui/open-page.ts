@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { openUi } from '../../src/seinectl/ui/serve-ui.ts';
+import type { UiFlags } from '../../src/seinectl/ui/ui-flags.ts';
 import { FakeFleet, type FakeFleetOptions } from '../support/fake-fleet.ts';
 
 /** Path of Debian's package `chromium-headless-shell`. */
@@ -13,9 +14,12 @@ export function launchBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
 }
 
-export interface OpenPage {
-  readonly page: Page;
+export interface OpenPage extends ShownPage {
   readonly fleet: FakeFleet;
+}
+
+interface ShownPage {
+  readonly page: Page;
   /** Address without the token. */
   readonly origin: string;
   /** Errors of scripts, and violations of the Content Security Policy. */
@@ -36,7 +40,19 @@ export async function openPage(browser: Browser, folder: string, options: FakeFl
       'current-context': 'here',
     }),
   );
-  const server = await openUi({ kubeconfig, agentNamespace: 'seine-system', port: 0, open: false }, {});
+  const shown = await showPage(browser, { kubeconfig });
+  return {
+    ...{ ...shown, fleet },
+    close: async () => {
+      await shown.close();
+      await fleet.close();
+    },
+  };
+}
+
+/** Opens `seinectl ui` in a browser. */
+export async function showPage(browser: Browser, source: Pick<UiFlags, 'kubeconfig' | 'bundle'>): Promise<ShownPage> {
+  const server = await openUi({ ...source, agentNamespace: 'seine-system', port: 0, open: false }, {});
   const context: BrowserContext = await browser.newContext();
   const page = await context.newPage();
   const errors: string[] = [];
@@ -46,11 +62,10 @@ export async function openPage(browser: Browser, folder: string, options: FakeFl
   });
   await page.goto(server.url);
   return {
-    ...{ page, fleet, errors, origin: `http://127.0.0.1:${server.port}` },
+    ...{ page, errors, origin: `http://127.0.0.1:${server.port}` },
     close: async () => {
       await context.close();
       server.close();
-      await fleet.close();
     },
   };
 }

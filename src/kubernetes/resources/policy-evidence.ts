@@ -36,7 +36,7 @@ const pod = z.object({
     .nullish()
     .transform((value) => ({
       phase: value?.phase ?? 'Pending',
-      podIPs: (value?.podIPs ?? []).flatMap(({ ip }) => (ip ? [{ ip }] : [])),
+      podIPs: (value?.podIPs ?? []).filter(({ ip }) => ip).map(({ ip }) => ({ ip: ip ?? '' })),
     })),
 });
 

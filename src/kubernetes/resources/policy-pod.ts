@@ -43,7 +43,8 @@ export const policyPods: Resource<PolicyPod> = {
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     if (spec.hostNetwork || status?.phase === 'Succeeded' || status?.phase === 'Failed') return undefined;
-    const podIps = (status?.podIPs ?? []).flatMap(({ ip }) => (ip ? [ip] : []));
+    // Of its exact length: the array that `flatMap` returns has room for more, in each of 150,000 pods.
+    const podIps = (status?.podIPs ?? []).filter(({ ip }) => ip).map(({ ip }) => ip ?? '');
     return {
       namespace: metadata.namespace,
       name: metadata.name,

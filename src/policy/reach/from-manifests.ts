@@ -168,8 +168,11 @@ interface Namespaced {
   readonly metadata: { readonly namespace: string; readonly name: string };
 }
 
+/** Made once: a schema takes longer than the objects that it reads. */
+const list = z.looseObject({ kind: z.string().endsWith('List'), items: z.array(z.unknown()) });
+
 function listItems(object: unknown): readonly unknown[] | undefined {
-  const parsed = z.looseObject({ kind: z.string().endsWith('List'), items: z.array(z.unknown()) }).safeParse(object);
+  const parsed = list.safeParse(object);
   return parsed.success ? parsed.data.items : undefined;
 }
 

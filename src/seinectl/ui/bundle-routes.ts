@@ -8,7 +8,7 @@ import { shownTrace } from '../../simulate/views/shown-trace.ts';
 import type { FormNames } from '../../ui/answers/explained.ts';
 import type { Aged } from '../../ui/answers/failure.ts';
 import type { ShownSource } from '../../ui/answers/shown-source.ts';
-import type { TraceView } from '../../ui/answers/trace-view.ts';
+import type { TracedFamily, TracedNode, TraceView } from '../../ui/answers/trace-view.ts';
 import type { UiRoute } from '../../ui/server/ui-server.ts';
 import { ofBundles, type SimulationSource } from '../simulate/simulated-source.ts';
 import { exitCodeOf } from '../trace/trace-report.ts';
@@ -92,7 +92,14 @@ async function traceIn(query: URLSearchParams, { cluster, recorded }: Simulation
     );
   const { traces, meanings } = await traceOverCluster(cluster, question, recorded);
   const exitCode = exitCodeOf(traces, meanings);
-  return { exitCode, traces: traces.map((trace, at) => shownTrace(trace, meanings[at] ?? [])) };
+  return { exitCode, traces: traces.map((trace, at) => withOrigins(shownTrace(trace, meanings[at] ?? []), recorded)) };
+}
+
+/** Names the nodes whose flows are not those of a bundle. */
+function withOrigins(trace: TracedFamily, recorded: SimulationSource['recorded']): TracedFamily {
+  const origin = 'Compiled from the objects: there is no bundle of this node.';
+  const stageOf = (stage: TracedNode): TracedNode => (recorded.has(stage.node) ? stage : { ...stage, result: [...stage.result, origin] });
+  return { ...trace, paths: trace.paths.map((path) => ({ ...path, stages: path.stages.map(stageOf) })) };
 }
 
 const kinds = {

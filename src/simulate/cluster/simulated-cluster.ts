@@ -42,8 +42,6 @@ export class SimulatedCluster {
   readonly #nodes: ReadonlyMap<string, NodeObject>;
   readonly #peers: readonly PeerIntent[];
   readonly #podsOfNode: ReadonlyMap<string, readonly PodObject[]>;
-  readonly #policyPods = new Map<string, PolicyPod>();
-  readonly #podsByAddress = new Map<string, PodObject>();
   readonly #podsByName = new Map<string, PodObject>();
   readonly #compiled = new Map<string, SimulatedNode>();
   /** Node whose pods are the engine's local ones. */
@@ -61,7 +59,6 @@ export class SimulatedCluster {
     this.#peers = nodes.map(peerOf);
     this.#podsOfNode = Map.groupBy(pods.filter(isPoliced), ({ spec }) => spec.nodeName ?? '');
     for (const pod of pods) this.#podsByName.set(keyOf(pod), pod);
-    for (const pod of pods.filter(isPoliced)) for (const { ip } of pod.status.podIPs ?? []) this.#podsByAddress.set(parseIp(ip).text, pod);
     this.#index = new ObjectsIndex(this.objects);
     this.#fillEngine();
     this.#services = new ServiceLayers(this.objects);
@@ -76,7 +73,7 @@ export class SimulatedCluster {
   }
 
   podAt(address: string): PodObject | undefined {
-    return this.#podsByAddress.get(address);
+    return this.#index.podsAt(address).findLast(isPoliced);
   }
 
   /** Returns the objects that can matter to packets between addresses. */
@@ -132,10 +129,8 @@ export class SimulatedCluster {
     for (const { metadata } of namespaces) this.#engine.putNamespace(metadata.name, metadata.labels ?? {});
     for (const node of nodes) this.#putNode(node, node.metadata.name);
     for (const pod of pods) {
-      const projected = read('Pod', keyOf(pod), () => policyPods.project(pod));
-      if (!projected) continue;
-      this.#policyPods.set(keyOf(pod), projected);
-      this.#engine.putPod(projected);
+      const projected = policyPodOf(pod);
+      if (projected) this.#engine.putPod(projected);
     }
     for (const policy of policies) {
       const uid = keyOf(policy);
@@ -182,7 +177,7 @@ export class SimulatedCluster {
 
   #putPodsOf(name: string, nodeName: string): void {
     for (const pod of this.#podsOfNode.get(name) ?? []) {
-      const known = this.#policyPods.get(keyOf(pod));
+      const known = policyPodOf(pod);
       if (known) this.#engine.putPod({ ...known, nodeName });
     }
   }
@@ -191,6 +186,10 @@ export class SimulatedCluster {
   get policies(): Pick<PolicyEngine, 'matrix' | 'leftOutAt'> {
     return this.#engine;
   }
+}
+
+function policyPodOf(pod: PodObject): PolicyPod | undefined {
+  return read('Pod', keyOf(pod), () => policyPods.project(pod));
 }
 
 function read<T>(kind: string, name: string, project: () => T): T {

@@ -4,10 +4,13 @@ import type { SimulatedObjects } from './cluster-objects.ts';
 
 type ListOf<K extends keyof SimulatedObjects> = NonNullable<SimulatedObjects[K]>;
 
+type PodAt = ListOf<'pods'>[number];
+
 /** Objects by address, name and namespace, for readers that scan every object that they are given, such as the reference. */
 export class ObjectsIndex {
   readonly #objects: SimulatedObjects;
-  readonly #podsAt = new Map<string, ListOf<'pods'>[number][]>();
+  /** A list only where several pods have an address. */
+  readonly #podsAt = new Map<string, PodAt | PodAt[]>();
   readonly #policies: ReadonlyMap<string, ListOf<'networkPolicies'>>;
   readonly #namespaces: ReadonlyMap<string, ListOf<'namespaces'>[number]>;
   readonly #nodes: ReadonlyMap<string, ListOf<'nodes'>[number]>;
@@ -19,7 +22,7 @@ export class ObjectsIndex {
 
   constructor(objects: SimulatedObjects) {
     this.#objects = objects;
-    for (const pod of objects.pods) for (const { ip } of pod.status.podIPs ?? []) append(this.#podsAt, parseIp(ip).text, pod);
+    for (const pod of objects.pods) for (const { ip } of pod.status.podIPs ?? []) this.#addPod(parseIp(ip).text, pod);
     this.#policies = Map.groupBy(objects.networkPolicies, ({ metadata }) => metadata.namespace);
     this.#namespaces = new Map(objects.namespaces.map((each) => [each.metadata.name, each]));
     this.#nodes = new Map(objects.nodes.map((each) => [each.metadata.name, each]));
@@ -30,6 +33,19 @@ export class ObjectsIndex {
       objects.slices,
       ({ metadata: { namespace, labels } }) => `${namespace}/${labels?.['kubernetes.io/service-name'] ?? ''}`,
     );
+  }
+
+  #addPod(address: string, pod: PodAt): void {
+    const known = this.#podsAt.get(address);
+    if (Array.isArray(known)) known.push(pod);
+    else this.#podsAt.set(address, known === undefined ? pod : [known, pod]);
+  }
+
+  /** Pods that have an address, in the order of the objects. @param address canonical text */
+  podsAt(address: string): readonly PodAt[] {
+    const known = this.#podsAt.get(address);
+    if (known === undefined) return [];
+    return Array.isArray(known) ? known : [known];
   }
 
   #addNode(node: ListOf<'nodes'>[number]): void {
@@ -43,7 +59,7 @@ export class ObjectsIndex {
   /** Returns the objects that can matter to packets between addresses. */
   objectsAt(addresses: readonly string[]): SimulatedObjects {
     const ips = addresses.filter(isIp).map(parseIp);
-    const pods = ips.flatMap(({ text }) => this.#podsAt.get(text) ?? []);
+    const pods = ips.flatMap(({ text }) => this.podsAt(text));
     const names = new Set(pods.map(({ metadata }) => metadata.namespace));
     const nodes = [
       ...ips.flatMap((ip) => this.#nodesAround(ip)),

@@ -21,13 +21,15 @@ export function placedPods(objects: SimulatedObjects): SimulatedObjects {
   const names = [...pools.keys()].sort();
   const placed = new Map<string, PodObject>();
   let turn = 0;
-  for (const pod of objects.pods.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))) {
-    if (!isPoliced(pod)) continue;
+  const waiting = objects.pods.filter((pod) => isPoliced(pod) && !(pools.has(pod.spec.nodeName ?? '') && hasClusterAddress(pod)));
+  for (const pod of waiting.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))) {
     const isPlaced = pod.spec.nodeName !== undefined && pools.has(pod.spec.nodeName);
     const nodeName = isPlaced ? (pod.spec.nodeName ?? '') : (names[turn++ % names.length] ?? '');
-    placed.set(keyOf(pod), pools.get(nodeName)?.place({ ...pod, spec: { ...pod.spec, nodeName } }) ?? pod);
+    const there = isPlaced ? pod : { ...pod, spec: { ...pod.spec, nodeName } };
+    const own = pools.get(nodeName)?.place(there) ?? there;
+    if (own !== pod) placed.set(keyOf(pod), own);
   }
-  return { ...objects, nodes, pods: objects.pods.map((pod) => placed.get(keyOf(pod)) ?? pod) };
+  return { ...objects, nodes, pods: placed.size === 0 ? objects.pods : objects.pods.map((pod) => placed.get(keyOf(pod)) ?? pod) };
 }
 
 function bareNode(name: string): NodeObject {
@@ -69,6 +71,14 @@ function networksFrom({ network, prefixLength, family }: Cidr, used: readonly Ci
   };
 }
 
+/** Reports whether a pod has an address of a cluster, and not only those that manifests get. */
+function hasClusterAddress({ status }: PodObject): boolean {
+  return (status.podIPs ?? []).some(({ ip }) => {
+    const address = parseIp(ip);
+    return !madeUpNetworks.some((network) => cidrContains(network, address));
+  });
+}
+
 /** Addresses of one node's pods. */
 class NodePool {
   readonly #networks: readonly Cidr[];
@@ -86,9 +96,7 @@ class NodePool {
   }
 
   place(pod: PodObject): PodObject {
-    const own = pod.status.podIPs ?? [];
-    const isMadeUp = own.every(({ ip }) => madeUpNetworks.some((network) => cidrContains(network, parseIp(ip))));
-    if (own.length > 0 && !isMadeUp) return pod;
+    if (hasClusterAddress(pod)) return pod;
     const podIPs = this.#networks.map(({ family }, at) => ({ ip: this.#free(family, at) }));
     return { ...pod, status: { phase: pod.status.phase === 'Pending' ? 'Running' : pod.status.phase, podIPs } };
   }

@@ -45,6 +45,7 @@ const service = z.looseObject({
   }),
 });
 const slice = z.looseObject({ addressType: z.string() });
+const listSchema = z.looseObject({ kind: z.string().endsWith('List'), items: z.array(z.unknown()) });
 
 /**
  * Applies a proposal to the objects of a cluster as the API server and its controllers would. Labels that a Pod or Namespace of the
@@ -62,7 +63,7 @@ export function proposedCluster(objects: SimulatedObjects, { documents, removed 
 /** Lists the objects of a document: a List has several. */
 export function itemsOf({ place, object }: ManifestDocument): readonly ManifestDocument[] {
   if (object === null || object === undefined) return [];
-  const list = z.looseObject({ kind: z.string().endsWith('List'), items: z.array(z.unknown()) }).safeParse(object);
+  const list = listSchema.safeParse(object);
   if (!list.success) return [{ place, object }];
   return list.data.items.flatMap((item, at) => itemsOf({ place: `${place} items[${at}]`, object: item }));
 }
