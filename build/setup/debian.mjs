@@ -55,7 +55,7 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
-/** Packages for `npm run test:ui` only. */
+/** Packages for tests of the page: `npm run test:ui`, and its short form in `npm test`. */
 export const browserPackages = {
   'chromium-headless-shell': 'the browser in which the page is tested',
 };

@@ -9,7 +9,7 @@
  */
 export const verbs = {
   setup: { needs: ['machine', 'npm', 'products'] },
-  test: { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/test.mjs'] },
+  test: { needs: ['machine', 'kernel', 'browser', 'npm', 'products'], run: ['build/test.mjs'] },
   bench: { needs: ['machine', 'npm', 'products'], run: ['test/bench/main.ts'] },
   demo: { needs: ['machine', 'npm', 'products'], run: ['lab/demo.ts'] },
   'demo:kernel': { needs: ['machine', 'kernel', 'npm', 'products'], run: ['build/kernel-vm/run.mjs'] },
