@@ -26,5 +26,14 @@ export function namesOf(nodes: readonly string[]): Omit<NodesGroup, 'text'> {
 
 /** Groups agents without an answer by the reason, in which the names of pod and node are left out. */
 export function silentGroups(failures: Answers<unknown>['failures']): NodesGroup[] {
-  return groupsOf(failures, ({ pod, failure }) => failure.replaceAll(pod.pod, 'POD').replaceAll(pod.node || pod.pod, 'NODE'));
+  return groupsOf(failures, ({ pod, failure }) =>
+    isOfOlderAgent(failure)
+      ? `The agent is of an older release, which does not answer this question (image ${pod.image}).`
+      : failure.replaceAll(pod.pod, 'POD').replaceAll(pod.node || pod.pod, 'NODE'),
+  );
+}
+
+/** Reports whether an agent lacks the path (operations/admin/http-server.ts), or, before the exec relay, its seinectl the command or option. */
+function isOfOlderAgent(failure: string): boolean {
+  return /^nothing at "\/v1\/|^seinectl ended with \d+: error: unknown (?:command|option) /.test(failure);
 }
