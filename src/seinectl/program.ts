@@ -157,7 +157,7 @@ function addInspection(root: Command, { context, terminal, exitWith }: ProgramCo
 function addPacketPaths(root: Command, { context, terminal, exitWith }: ProgramContext): void {
   const agent = () => context().agent;
   addTrace(root, { agent, terminal, env: process.env, exitWith });
-  addDrops(root, { agent, terminal, exitWith });
+  addDrops(root, { agent, terminal, env: process.env, exitWith });
   addWhatIf(root, { terminal, env: process.env, exitWith });
   addSimulate(root, { terminal, exitWith });
 }

@@ -59,7 +59,7 @@ it('is the newest one of the flow log whose end is not recorded, to the Service 
   ];
   const found = { from: 'flow log', sourcePort: 1, endpoint: '10.0.1.9:5432', openedAt: '1970-01-01T00:00:01.000Z' };
   expect(await find({ log, tracker: [] })).toEqual(found);
-  expect(await find({ log }, 1, db, 5432)).toEqual({ ...found, note: 'the userspace data path does not report its end' });
+  expect(await find({ log }, 1, db, 5432)).toEqual({ ...found, note: 'its end may not be recorded on the userspace data path' });
 });
 
 it('is one of the tracker if the log does not have it', async () => {

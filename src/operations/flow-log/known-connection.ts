@@ -45,7 +45,7 @@ export async function knownConnection(port: KnownConnectionPort, sought: SoughtC
   const log = flowLog.running()?.flows;
   const isKernel = port.config.ovsDatapathType === 'system';
   const logged = log && (await inLog(log, sought, port.turns));
-  if (logged) return isKernel ? logged : { ...logged, note: 'the userspace data path does not report its end' };
+  if (logged) return isKernel ? logged : { ...logged, note: 'its end may not be recorded on the userspace data path' };
   const protocol = listedProtocols[sought.protocol];
   const tracked = isKernel && protocol ? await inTracker(await proxy.tracked.list([protocol]), sought, port.turns) : undefined;
   if (tracked) return tracked;
@@ -56,7 +56,7 @@ export async function knownConnection(port: KnownConnectionPort, sought: SoughtC
   return { from: 'assumption', note: `${unlogged}, and ${untracked}` };
 }
 
-/** Finds the newest opened connection whose end is not recorded. */
+/** Finds the newest connection, opened or seen, whose end is not recorded. */
 async function inLog(log: FlowLog, sought: SoughtConnection, turns: KnownConnectionPort['turns']): Promise<TracedConnection | undefined> {
   const ended = new Set<string>();
   for (let number = log.numbers.next - 1; number >= log.numbers.oldest; number--) {
@@ -64,11 +64,12 @@ async function inLog(log: FlowLog, sought: SoughtConnection, turns: KnownConnect
     const flow = log.get(number);
     if (!flow || !isSought(flow, sought)) continue;
     if (flow.event === 'closed') ended.add(tupleOf(flow));
-    if (flow.event !== 'opened' || ended.has(tupleOf(flow))) continue;
+    const isOpen = flow.event === 'opened' || flow.event === 'seen';
+    if (!isOpen || ended.has(tupleOf(flow))) continue;
     const { source, destination, service, timeMs } = flow;
     return {
       from: 'flow log',
-      openedAt: new Date(timeMs).toISOString(),
+      ...(flow.event === 'opened' && { openedAt: new Date(timeMs).toISOString() }),
       ...(source.port !== undefined && { sourcePort: source.port }),
       ...(service && { endpoint: `${destination.ip.text}:${destination.port ?? 0}` }),
     };

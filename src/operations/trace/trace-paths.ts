@@ -91,9 +91,9 @@ function nameOf(table: number): string {
 }
 
 /** Returns the destination to which a Service translates the packet. */
-function endpointsOf(sent: PacketState, { outputs, hops, choices }: WalkedPacket): readonly string[] {
+function endpointsOf(sent: PacketState, { outputs, hops }: WalkedPacket): readonly string[] {
   const last = outputs.at(-1)?.packet ?? hops.at(-1)?.packet;
-  if (!last || choices === undefined) return [];
+  if (!last) return [];
   const text = (packet: PacketState): string => `${addressIn(packet, 'dst').text}:${portIn(packet, 1) ?? 0}`;
   return text(sent) === text(last) ? [] : [text(last)];
 }

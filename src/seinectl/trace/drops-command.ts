@@ -3,19 +3,19 @@ import type { Command } from 'commander';
 import type { DropCounter } from '../../api/trace.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { exitCodes } from '../exit-codes.ts';
+import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
+import { addClusterOptions, clusterHelp, runWithAgents } from '../fleet/agents-of-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { secondsUpToADay } from '../time-option.ts';
 
-interface DropsContext {
-  readonly agent: () => AgentClient;
-  readonly terminal: Terminal;
+interface DropsContext extends AgentsContext {
   /** Called with the exit code. */
   readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
-interface DropsFlags {
+interface DropsFlags extends ClusterFlags {
   readonly for?: number;
   readonly all?: true;
   readonly output: OutputForm;
@@ -28,7 +28,9 @@ with a cached decision are counted up to ten seconds later. Names are explained 
 Examples:
   seinectl drops                  every reason with packets
   seinectl drops --for 10s        packets of the next ten seconds
-  seinectl drops -o wide          with the usual cause and what to do`;
+  seinectl drops -o wide          with the usual cause and what to do
+  seinectl drops --node node-1    of a node of the cluster, from any host
+${clusterHelp} Without --node it asks all agents.`;
 
 const columns: readonly TableColumn<DropCounter>[] = [
   { title: 'PACKETS', of: ({ packets }) => packets, align: 'right' },
@@ -44,15 +46,24 @@ const wideColumns: readonly TableColumn<DropCounter>[] = [
 ];
 
 /** Adds `seinectl drops`. */
-export function addDrops(root: Command, { agent, terminal, exitWith }: DropsContext): void {
-  root
-    .command('drops')
-    .description('count the dropped packets of this node by reason')
+export function addDrops(root: Command, { exitWith, ...context }: DropsContext): void {
+  addClusterOptions(root.command('drops'))
+    .description('count the dropped packets of this node, or of all nodes, by reason')
     .option('--for <time>', 'count only packets from now on, for this long, e.g. 10s; at most a day', secondsUpToADay)
     .option('--all', 'also reasons without a packet')
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .addHelpText('after', help)
-    .action((flags: DropsFlags) => exitWith(showDrops(agent(), flags, terminal)));
+    .action((flags: DropsFlags) => exitWith(dropsOnNodes(context, flags)));
+}
+
+async function dropsOnNodes(context: AgentsContext, flags: DropsFlags): Promise<number> {
+  const { for: seconds, all, output } = flags;
+  return await runWithAgents(context, flags, {
+    output,
+    ...(seconds !== undefined && { seconds }),
+    args: ['drops', ...(seconds === undefined ? [] : ['--for', `${seconds}s`]), ...(all ? ['--all'] : [])],
+    run: (agent, terminal, form) => showDrops(agent, { ...flags, output: form }, terminal),
+  });
 }
 
 async function showDrops(agent: AgentClient, { for: seconds, all, output }: DropsFlags, terminal: Terminal): Promise<number> {

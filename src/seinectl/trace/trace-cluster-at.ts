@@ -3,6 +3,7 @@ import type { NodeQuestion } from '../../operations/path/whole-trace.ts';
 import { safeText } from '../escape.ts';
 import { isWithoutRelay } from '../fleet/agent-relay.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
+import { failureText } from '../fleet/query-agent.ts';
 import { withClusterSources } from '../recorded/cluster-sources.ts';
 import type { Terminal } from '../terminal.ts';
 import { traceAt } from './trace-at.ts';
@@ -24,7 +25,7 @@ export async function traceClusterAt(
     if (error.code === 'INVARIANT') throw error;
     const cause = error.cause instanceof Error && error.code === 'INVALID_INPUT' ? `: ${error.cause.message}` : '';
     const older = isWithoutRelay(error) ? ': the agent is older than recorded inputs' : '';
-    terminal.remark(safeText(`seinectl: ${error.rawMessage}${older || cause}`));
+    terminal.remark(safeText(`seinectl: ${failureText(error, flags.namespace)}${older || cause}`));
     return error.code === 'INVALID_INPUT' ? traceExitCodes.usage : traceExitCodes.incomplete;
   }
 }
