@@ -262,9 +262,11 @@ it('neither records a probe of a trace, which no pod has sent, nor counts it as 
 
 it('gives a trace of a later packet the source port and the endpoint of the open connection', async () => {
   const [address = ''] = (service.spec.clusterIPs ?? []).filter((ip) => !ip.includes(':'));
-  await ask({ from: lab.place('client-1'), protocol: 'tcp', address, port: 80, timeoutMs: 10_000 });
-  const { flows } = await read(lab.lab.pod('client-1').node, 'since=60&event=opened');
-  const last = flows.findLast(({ source, service: through }) => source.name === 'client-1' && through?.address === address);
+  const client = await connectTcpIn(lab.place('client-1'), address, 80, signal()); // of one that has ended, the log knows that
+  const last = await vi.waitUntil(async () => {
+    const { flows } = await read(lab.lab.pod('client-1').node, 'since=60&event=opened');
+    return flows.findLast(({ source, service: through }) => source.port === client.localPort && through?.address === address);
+  }, 10_000 * slowness);
   const number = nodes().indexOf(lab.lab.pod('client-1').node) + 1;
   const asked = {
     from: 'demo/client-1',
@@ -277,14 +279,15 @@ it('gives a trace of a later packet the source port and the endpoint of the open
   const [segment] = traces[0]?.paths[0]?.segments ?? [];
   expect(segment?.known, lines).toMatchObject({
     from: 'flow log',
-    sourcePort: last?.source.port,
-    endpoint: `${last?.destination.address}:${last?.destination.port}`,
+    sourcePort: last.source.port,
+    endpoint: `${last.destination.address}:${last.destination.port}`,
   });
-  expect(traces[0]?.packet.sourcePort).toBe(last?.source.port);
+  expect(traces[0]?.packet.sourcePort).toBe(last.source.port);
   expect(traces[0]?.paths.map(({ endpoints, bridge }) => [endpoints, bridge])).toEqual([[[segment?.known?.endpoint], 'allowed']]);
   expect(lines).toContain('a later packet of an open connection');
   const unknown = await traceInLab(lab.lab, number, { ...asked, 'source-port': '19' });
   expect(unknown.lines).toContain('assumes that it is established: the flow log has no such connection since');
+  client.destroy();
 });
 
 it('keeps denied connections over a restart of the agent, and shows the gap', async () => {
