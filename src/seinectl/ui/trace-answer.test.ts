@@ -80,6 +80,7 @@ it('reports a probe that does not end as the flows say', async () => {
     oneNode({ what: 'dropped', to: 'policy.ingress', packet, drop, table: 'output' }),
   );
   expect([exitCode, traces[0]?.probe?.verdict]).toEqual([4, 'denied']);
+  expect(traces[0]?.paths[0]?.verdicts.at(-1)).toMatchObject({ of: 'packet', verdict: 'denied' });
 });
 
 it('traces at a time in the past, of which only the verdict of the agents is known', async () => {
