@@ -4,7 +4,7 @@ import type { FlowSource, InstalledFlow } from '../../src/dataplane/flow-walk/in
 import { tableName } from '../../src/dataplane/pipeline/tables.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { meaningFor } from '../../src/operations/path/path-meaning.ts';
-import { followTrace, type NodeQuestion, type WholeTrace } from '../../src/operations/path/whole-trace.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../src/operations/path/whole-trace.ts';
 import { keyOf } from '../../src/policy/reach/objects.ts';
 import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
 import { SimulatedCluster, type SimulatedNode } from '../../src/simulate/cluster/simulated-cluster.ts';
@@ -55,11 +55,14 @@ async function traced(
   question: NodeQuestion,
   bridge: Bridge = ({ flows }) => flows,
 ): Promise<WholeTrace | undefined> {
-  const ask = async (node: string, asked: NodeQuestion) => ({
-    answer: await traceInCluster(cluster, node, new URLSearchParams({ ...asked }), bridge),
-  });
+  // A packet without outer addresses leaves for no node.
+  const ask = async (node: string, asked: NodeQuestion): Promise<TraceAnswer> =>
+    cluster.nodeNames.includes(node)
+      ? { answer: await traceInCluster(cluster, node, new URLSearchParams({ ...asked }), bridge) }
+      : { failure: `there is no ${node}` };
   try {
     const first = await ask(cluster.firstNode(question.from, question.to), question);
+    if ('failure' in first) return undefined;
     const [trace] = await followTrace(first.answer, ask);
     return trace;
   } catch (thrown) {
