@@ -2,12 +2,12 @@ import { type ForwardedObjects, meaningOf } from '../../policy/verify/forwarding
 import type { PathMeaning, WholePath, WholeTrace } from './whole-trace.ts';
 
 /** Returns the verdict of the API objects about a path; undefined where they do not decide. */
-export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpoints }: WholePath): PathMeaning | undefined {
+export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpoints, desired }: WholePath): PathMeaning | undefined {
   const { packet, node } = trace;
   if (trace.connection === 'established') return undefined;
   const [endpoint] = endpoints;
   const [, address = '', port = ''] = /^(.*):(\d+)$/.exec(endpoint ?? '') ?? [];
-  const { verdict, why, by } = meaningOf(
+  const { verdict, why, by, isUnserved } = meaningOf(
     objects,
     {
       source: packet.source,
@@ -18,5 +18,7 @@ export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpo
     },
     endpoint === undefined ? undefined : { address, port: Number(port) },
   );
+  // Objects do not name the range of Services. Without `serviceCIDR` a node sends packets to such a port out, as its flows should.
+  if (isUnserved && desired === 'allowed') return undefined;
   return { verdict, why: by.length > 0 ? `${why}: ${by.join(', ')}` : why };
 }

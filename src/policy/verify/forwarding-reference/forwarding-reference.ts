@@ -63,6 +63,8 @@ interface Meaning {
   readonly why: string;
   /** Rules that allow it, or policies that isolate the end that denies it. */
   readonly by: readonly string[];
+  /** Present if it is denied because a Service does not have the port: nodes that do not know the range of Services send it out instead. */
+  readonly isUnserved?: true;
 }
 
 /** An endpoint of a Service. */
@@ -81,7 +83,7 @@ export function meaningOf(objects: ForwardedObjects, packet: ForwardedPacket, en
   const service = serviceAt(objects.services, packet);
   if (!service) return meaningAt(objects, packet, { address: packet.destination, port: packet.port ?? 0 }, false);
   const name = `${service.object.metadata.namespace}/${service.object.metadata.name}`;
-  if (!service.port) return denied(`Service ${name} has no port ${packet.port}/${packet.protocol}`);
+  if (!service.port) return { ...denied(`Service ${name} has no port ${packet.port}/${packet.protocol}`), isUnserved: true };
   const endpoints = endpointsFor(objects.slices, service.object, service.port, packet);
   if (endpoints.length === 0) return denied(`Service ${name} has no endpoint for a client on ${packet.node}`);
   if (!endpoint) return meaningAt(objects, packet, endpoints[0] ?? { address: packet.destination, port: 0 }, true);
