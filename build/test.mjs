@@ -7,14 +7,13 @@ import { spawnSync } from 'node:child_process';
 import { root } from './setup/paths.mjs';
 import { runAside } from './test-run/aside.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
+import { projectsFor, withoutOthers } from './test-run/other-projects.mjs';
 import { readRecord, slowest } from './test-run/record.mjs';
 import { recordFile, recordFileOf, runTests } from './test-run/run-tests.mjs';
 import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
 const failuresMost = 20;
-/** Projects that have their own commands. */
-const withoutOthers = ['ui', 'runtime', 'images', 'upgrade', 'ovs', 'kubernetes', 'release'].map((name) => `--project=!${name}`);
 
 const checks = [
   { name: 'types', run: () => check('tsc', '--noEmit', '-p', '.') },
@@ -100,11 +99,6 @@ function printFailures() {
   console.log(`\nWhat failed${unsteady.length > 0 ? ' at first' : ''}:`);
   for (const line of record.failures.slice(0, failuresMost)) console.log(`  ${line}`);
   if (record.failures.length > failuresMost) console.log(`  and ${record.failures.length - failuresMost} more`);
-}
-
-/** A path or a project selects them; a name alone does not. */
-function projectsFor(args) {
-  return args.some((arg) => /^--project|test\/ui\/|runtime|upgrade|test\/ovs\/|kubernetes|test\/release\//.test(arg)) ? [] : withoutOthers;
 }
 
 const only = process.argv.slice(2);

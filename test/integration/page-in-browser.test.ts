@@ -14,8 +14,14 @@ beforeAll(async () => {
   browser = await launchBrowser();
 });
 afterAll(async () => {
-  await browser.close();
+  await browser?.close();
   rmSync(folder, { recursive: true });
+});
+
+it('names the package of a browser that is missing', async () => {
+  await expect(launchBrowser('/usr/bin/no-browser')).rejects.toThrow(
+    "there is no /usr/bin/no-browser: install Debian's package chromium-headless-shell",
+  );
 });
 
 it('shows a view in Chromium, with strict headers, without violations of WCAG 2.2 AA, and with hostile names as text', async () => {

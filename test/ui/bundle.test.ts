@@ -14,7 +14,7 @@ beforeAll(async () => {
   browser = await launchBrowser();
 });
 afterAll(async () => {
-  await browser.close();
+  await browser?.close();
   rmSync(folder, { recursive: true });
 });
 

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
@@ -9,9 +9,14 @@ import { FakeFleet, type FakeFleetOptions } from '../support/fake-fleet.ts';
 /** Path of Debian's package `chromium-headless-shell`. */
 const CHROMIUM = '/usr/bin/chromium-headless-shell';
 
-export function launchBrowser(): Promise<Browser> {
+/** @throws Error that names the package if the browser is not installed */
+export async function launchBrowser(executablePath = CHROMIUM): Promise<Browser> {
+  if (!existsSync(executablePath))
+    throw new Error(
+      `there is no ${executablePath}: install Debian's package chromium-headless-shell, as \`npm test\` and \`npm run test:ui\` do`,
+    );
   // Tests run as root, where Chromium has no sandbox of its own.
-  return chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
+  return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
 }
 
 export interface OpenPage extends ShownPage {

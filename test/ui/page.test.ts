@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const each of open.splice(0)) await each.close();
 });
 afterAll(async () => {
-  await browser.close();
+  await browser?.close();
   rmSync(folder, { recursive: true });
 });
 

@@ -29,8 +29,8 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await browser.close();
-  site.close();
+  await browser?.close();
+  site?.close();
 });
 
 async function open(query = ''): Promise<void> {

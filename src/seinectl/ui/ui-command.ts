@@ -22,7 +22,7 @@ Examples:
   seinectl ui --context production --no-open
   seinectl ui --port 8080                      an address for a tunnel: ssh -L 8080:127.0.0.1:8080 HOST
 
-Exit codes: 0 it has ended; 2 the command line the kubeconfig or a bundle is invalid; 3 the port is in use.`;
+Exit codes: 0 it has ended; 2 the command line, the kubeconfig or a bundle is invalid; 3 the port is in use.`;
 
 /** Adds `seinectl ui`. */
 export function addUi(root: Command, { terminal, env, exitWith }: UiCommandContext): void {
