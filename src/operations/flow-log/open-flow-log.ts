@@ -88,7 +88,8 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
   const isUserspace = config.ovsDatapathType === 'netdev';
   const copies = { seen: isUserspace, ends: isUserspace && recordsEnds(config) };
   const ports = new FlowLogPorts({ environment: () => node.live.current, nodeState, copies });
-  const flowSources = sourcesOf(parts, node, signal);
+  const accounting = accountingOf(parts);
+  const flowSources = sourcesOf(parts, node, accounting, signal);
   let running: RunningFlowLog | undefined;
   let closing: Promise<unknown> = Promise.resolve();
   const close = (): void => {
@@ -112,7 +113,7 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
   const ends = [sources.liveSettings.replica.subscribe(apply), node.live.subscribe(() => ports.update())];
   signal.addEventListener('abort', () => [...ends, close].forEach((end) => void end()), { once: true });
   apply();
-  if (!running) flowSources.tracker?.accounting?.restore(); // what a killed agent has left
+  if (!running || !flowSources.tracker) accounting?.restore(); // what a killed agent has left, also one that recorded ends
   const ended = async (): Promise<void> => {
     const over = new AbortController();
     await Promise.race([closing, pause(END_WITHIN_MS, over.signal)]);
@@ -131,11 +132,19 @@ function openRunning(sources: FlowSources, openCopies: FlowLogParts['ovs']['open
   return running;
 }
 
-function sourcesOf({ config, ovs, sources, noEndpoint, probes, log }: FlowLogParts, node: FlowLogNode, signal: AbortSignal): FlowSources {
+/** Undefined if the agent does not change kernel parameters. */
+function accountingOf({ config, log }: FlowLogParts): TrackerAccounting | undefined {
+  return config.hostSettings === 'manage' ? new TrackerAccounting({ file: trackerParametersFile(config.stateDir), log }) : undefined;
+}
+
+function sourcesOf(
+  { config, ovs, sources, noEndpoint, probes, log }: FlowLogParts,
+  node: FlowLogNode,
+  accounting: TrackerAccounting | undefined,
+  signal: AbortSignal,
+): FlowSources {
   const { policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
-  const file = trackerParametersFile(config.stateDir);
-  const accounting = config.hostSettings === 'manage' ? new TrackerAccounting({ file, log }) : undefined;
   const nodes = new NodesByAddress(sources.nodes.replica);
   const ends = [sources.services.replica.subscribe(() => services.changed()), sources.nodes.replica.subscribe(() => nodes.changed())];
   signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
