@@ -62,10 +62,11 @@ it('writes a record as a line, and reads it back', () => {
   ]);
 });
 
-it('keeps denied and closed connections, not opened ones, also if the process ends without closing its file', async () => {
+it('keeps denied and closed connections, not opened or seen ones, also if the process ends without closing its file', async () => {
   const { files } = opened();
   files.add(denied);
   files.add({ ...denied, event: 'opened' });
+  files.add({ ...denied, event: 'seen', verdict: 'allowed' });
   files.add(closed);
   await files.flush();
   const { files: later } = opened();

@@ -51,7 +51,8 @@ export class FlowFiles {
 
   /** Adds a record, if it is of a kind that is kept. */
   add(record: FlowRecord): void {
-    if (this.#options.bytesMax === 0 || record.event === 'opened') return;
+    // Neither openings nor connections that were open before: a start of the log has thousands of these, and ends would be overwritten.
+    if (this.#options.bytesMax === 0 || record.event === 'opened' || record.event === 'seen') return;
     const text = storedFlow(record);
     if (this.#length + text.length > WAITING_MAX) {
       this.#options.lost(1);
