@@ -13,7 +13,7 @@ export class RecordedOpenings {
   /** @param records number of records of the ring */
   constructor(ring: FlowRing, records: number) {
     this.#ring = ring;
-    this.#index = new OpenedIndex(records);
+    this.#index = new OpenedIndex(2 * records); // those through a Service have two entries
   }
 
   add(connection: SeenConnection, number: number): void {
