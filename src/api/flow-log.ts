@@ -97,7 +97,7 @@ export interface FlowLogState {
   readonly completeFrom?: string;
   /** Connections without a record since the requested time. */
   readonly losses: FlowLosses;
-  /** Records that a slow reader did not get. */
+  /** Records that the reader did not get: it is too slow, or there are too many for one answer. */
   readonly skipped: number;
 }
 

@@ -19,6 +19,8 @@ const secondsMax = 86_400;
 const POLL_MS = 200;
 const STATE_EVERY_MS = 5_000;
 const CHUNK_LENGTH = 64 * 1024;
+/** Maximum number of open connections in an answer; further ones are counted. */
+const OPEN_MAX = 100_000;
 /** Number of a record of an earlier agent. */
 const NOT_NUMBERED = -1;
 
@@ -76,12 +78,19 @@ export async function flowSummary(port: FlowLogPort, query: URLSearchParams): Pr
 /** Yields connections that are open now, between two states. */
 async function* openLines(port: FlowLogPort, matches: ReturnType<typeof flowFilter>): AsyncGenerator<string> {
   const log = port.running().flowLog.running()?.flows;
-  const state = () => line({ state: stateOf(port, { sinceMs: 0, skipped: 0 }) });
+  let [shown, skipped] = [0, 0];
+  const state = () => line({ state: stateOf(port, { sinceMs: 0, skipped }) });
   yield state();
   let piece = '';
   if (log)
     for await (const flow of openNow(port, log)) {
-      if (matches(flow)) piece += line({ flow: flowView({ number: NOT_NUMBERED, ...flow }, port.config.nodeName) });
+      if (!matches(flow)) continue;
+      if (shown >= OPEN_MAX) {
+        skipped++;
+        continue;
+      }
+      shown++;
+      piece += line({ flow: flowView({ number: NOT_NUMBERED, ...flow }, port.config.nodeName) });
       if (piece.length < CHUNK_LENGTH) continue;
       yield piece;
       piece = '';

@@ -11,9 +11,6 @@ interface OpenNowPort {
   readonly turns: Pick<LoopTurns, 'due' | 'next'>;
 }
 
-/** Maximum number of connections of the kernel's tracker in an answer. */
-const LISTED_MAX = 100_000;
-
 /**
  * Yields connections that are open now, of those with ports. On the kernel's data path its tracker is listed, in slices. The tracker of the
  * userspace data path is never listed: there it is what the log knows, TCP connections with a record and without a recorded end.
@@ -29,10 +26,9 @@ export async function* openNow({ config, running, turns }: OpenNowPort, log: Flo
     }
     return;
   }
-  let listed = 0;
   for (const each of await running().proxy.tracked.list(['tcp', 'udp', 'sctp'])) {
     if (turns.due) await turns.next();
     const connection = trackedConnection(each);
-    if (connection && ++listed <= LISTED_MAX) yield log.nowOpen(connection);
+    if (connection) yield log.nowOpen(connection);
   }
 }

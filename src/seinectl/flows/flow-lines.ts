@@ -90,7 +90,7 @@ export const lossTexts: Readonly<Record<LossCause, string>> = {
 export function lossLines({ node, enabled, losses, skipped }: FlowLogState): readonly string[] {
   if (!enabled) return [safeLine(`(${node}: the flow log is off; flowLog.enabled turns it on)`)];
   const lines = lossCauses.filter((cause) => losses[cause] > 0).map((cause) => `(${node}: ${losses[cause]} ${lossTexts[cause]})`);
-  return [...lines, ...(skipped > 0 ? [`(${node}: ${skipped} records skipped, because this reader is too slow)`] : [])].map(safeLine);
+  return [...lines, ...(skipped > 0 ? [`(${node}: ${skipped} records skipped: too many for this reader)`] : [])].map(safeLine);
 }
 
 /** Returns the ends of a summary as one text. */

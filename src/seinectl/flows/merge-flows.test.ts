@@ -140,7 +140,7 @@ describe('a line', () => {
     expect(lossLines({ node: 'node-3', enabled: true, sources: [], losses, skipped: 5 })).toEqual([
       '(node-3: 412 openings not recorded: beyond the rate of their pod)',
       '(node-3: 1 openings not recorded: OVS could not pass them on)',
-      '(node-3: 5 records skipped, because this reader is too slow)',
+      '(node-3: 5 records skipped: too many for this reader)',
     ]);
     expect(lossLines({ node: 'node-3', enabled: false, sources: [], losses, skipped: 0 })).toEqual([
       '(node-3: the flow log is off; flowLog.enabled turns it on)',
