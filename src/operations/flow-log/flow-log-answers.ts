@@ -21,7 +21,7 @@ const STATE_EVERY_MS = 5_000;
 const CHUNK_LENGTH = 64 * 1024;
 /** Maximum number of open connections in an answer; further ones are counted. */
 const OPEN_MAX = 100_000;
-/** Number of a record of an earlier agent. */
+/** Number of a record of an earlier agent, and of an open connection: by it readers know that this agent lists them. */
 const NOT_NUMBERED = -1;
 
 export interface FlowLogPort {
@@ -90,7 +90,7 @@ async function* openLines(port: FlowLogPort, matches: ReturnType<typeof flowFilt
         continue;
       }
       shown++;
-      piece += line({ flow: flowView({ number: NOT_NUMBERED, ...flow }, port.config.nodeName) });
+      piece += line({ flow: flowView({ ...flow, number: NOT_NUMBERED }, port.config.nodeName) });
       if (piece.length < CHUNK_LENGTH) continue;
       yield piece;
       piece = '';

@@ -1,5 +1,5 @@
 import { type ForwardedObjects, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
-import type { PathMeaning, WholePath, WholeTrace } from './whole-trace.ts';
+import type { NodeQuestion, PathMeaning, WholePath, WholeTrace } from './whole-trace.ts';
 
 /** Returns the verdict of the API objects about a path; undefined where they do not decide. */
 export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpoints, desired }: WholePath): PathMeaning | undefined {
@@ -21,4 +21,9 @@ export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, { endpo
   // Objects do not name the range of Services. Without `serviceCIDR` a node sends packets to such a port out, as its flows should.
   if (isUnserved && desired === 'allowed') return undefined;
   return { verdict, why: by.length > 0 ? `${why}: ${by.join(', ')}` : why };
+}
+
+/** Reports whether a Service translates the packet: objects without Services do not decide about it. */
+export function isThroughService({ to }: Pick<NodeQuestion, 'to'>, { endpoints }: Pick<WholePath, 'endpoints'>): boolean {
+  return to.startsWith('service:') || endpoints.length > 0;
 }

@@ -102,6 +102,19 @@ it('asks for connections that are open now', async () => {
   expect((await flows([{ ...old, isOld: false }], { now: true })).requests).toEqual(['/v1/flow-log?now=true']);
 });
 
+it('does not show the records of an agent that ignores the question as open connections', async () => {
+  const open = { ...received, number: -1 };
+  const { code, out, err } = await flows(
+    [
+      { node: 'node-1', reply: { answer: lines(stateOf('node-1'), opened) } },
+      { node: 'node-2', reply: { answer: lines(stateOf('node-2'), open) } },
+    ],
+    { now: true },
+  );
+  expect([code, out]).toEqual([3, [expect.stringContaining('node-2')]]);
+  expect(err.join('\n')).toContain('--now: the agent does not list open connections, its release is older than 0.29 (1 node: node-1)');
+});
+
 it('reports that the log is off everywhere', async () => {
   const { code, err } = await flows([{ node: 'node-1', reply: { answer: lines(stateOf('node-1', 0, false)) } }]);
   expect(err).toContain('(node-1: the flow log is off; flowLog.enabled turns it on)');

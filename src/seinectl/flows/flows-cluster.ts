@@ -75,7 +75,7 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
       );
       return finish(answers, ({ state }: FlowSummaries) => state.enabled, terminal);
     }
-    const answers = answersOf(chosen, await ask(way, pods, options, readNodeFlows));
+    const answers = answersOf(chosen, await ask(way, pods, options, (text) => readNodeFlows(text, options)));
     const states = answers.rows.flatMap(({ answer }) => answer.state ?? []);
     printFlows(
       answers.rows.flatMap(({ answer }) => answer.flows),
@@ -112,12 +112,12 @@ function finish<T>(answers: Answers<T>, isOn: (answer: T) => boolean, terminal: 
   return answers.rows.some(({ answer }) => isOn(answer)) ? exitCodes.ok : exitCodes.different;
 }
 
-function readNodeFlows(stdout: string): NodeFlows {
+function readNodeFlows(stdout: string, query: Pick<FlowQuery, 'now'>): NodeFlows {
   const flows: FlowView[] = [];
   let state: FlowLogState | undefined;
   for (const written of stdout.split('\n')) {
     if (written === '') continue;
-    const line = readFlowLine(written);
+    const line = readFlowLine(written, query);
     if ('state' in line) state = line.state;
     else flows.push(line.flow);
   }
@@ -138,7 +138,7 @@ async function followAll(way: WayToAgents, pods: readonly AgentPod[], options: F
   const startMs = Date.now();
   let waiting: readonly FlowView[] = [];
   for (;;) {
-    const replies = await ask(way, pods, { ...rest, since: FOLLOW_SINCE_S }, readNodeFlows);
+    const replies = await ask(way, pods, { ...rest, since: FOLLOW_SINCE_S }, (text) => readNodeFlows(text, rest));
     const fresh: FlowView[] = [];
     for (const reply of replies) {
       const { node } = reply.pod;

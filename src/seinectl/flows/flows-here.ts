@@ -28,7 +28,7 @@ export async function flowsHere(agent: AgentClient, options: FlowQuery, terminal
   const reported = new LossReport(terminal);
   for await (const written of agent.lines(pathOf(options), 'GET', new AbortController().signal)) {
     if (written === '') continue;
-    const line = readFlowLine(written);
+    const line = readFlowLine(written, options);
     if ('state' in line) {
       state = line.state;
       if (options.follow) reported.see(state);

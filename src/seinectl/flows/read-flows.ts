@@ -78,9 +78,17 @@ const summaries = z.object({
   others: count,
 });
 
-/** Reads a line of an agent's answer. @throws SeineError `PROTOCOL` */
-export function readFlowLine(written: string): FlowLine {
-  return read(line, written) as FlowLine;
+/**
+ * Reads a line of an agent's answer.
+ *
+ * @param now true if open connections were asked for: an agent before 0.29 answers with records, which have numbers
+ * @throws SeineError `PROTOCOL`; `INVALID_INPUT` for such an agent
+ */
+export function readFlowLine(written: string, { now }: { readonly now?: true } = {}): FlowLine {
+  const found = read(line, written) as FlowLine;
+  if (now && 'flow' in found && found.flow.number >= 0)
+    throw new SeineError('INVALID_INPUT', '--now: the agent does not list open connections, its release is older than 0.29');
+  return found;
 }
 
 /** Reads an agent's summary. @throws SeineError `PROTOCOL` */

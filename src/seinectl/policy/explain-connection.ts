@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { ConnectionPolicyView } from '../../api/policy.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
-import { safeLine } from '../escape.ts';
+import { safeLine, safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
 import { addClusterOptions, clusterHelp, isLocal, runWithAgents } from '../fleet/agents-of-command.ts';
@@ -113,7 +113,14 @@ async function explainPast(
   };
   if (flags.bundle) return await answer(await Promise.all(flags.bundle.map(fileSource)));
   if (isLocal(agent(), flags)) return await answer([agentSource(agent())]);
-  const { withClusterSources } = await import('../recorded/cluster-sources.ts');
+  const { sourcesFailure, withClusterSources } = await import('../recorded/cluster-sources.ts');
   const ends = flags.node === undefined ? [connection.from, connection.to] : [`node:${flags.node}`];
-  return await withClusterSources(ends, { ...flags, namespace: flags.agentNamespace }, env, ({ ofEnds }) => answer(ofEnds));
+  try {
+    return await withClusterSources(ends, { ...flags, namespace: flags.agentNamespace }, env, ({ ofEnds }) => answer(ofEnds));
+  } catch (thrown) {
+    // Exit code 1 is a denial.
+    const { text, isInvalid } = sourcesFailure(thrown, flags.agentNamespace);
+    terminal.remark(safeText(`seinectl: ${text}`));
+    return isInvalid ? exitCodes.usage : exitCodes.unreachable;
+  }
 }

@@ -3,11 +3,12 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
-import { RelayPool } from '../fleet/agent-relay.ts';
+import { isWithoutRelay, RelayPool } from '../fleet/agent-relay.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { nodeOfPod } from '../fleet/pod-nodes.ts';
+import { failureText } from '../fleet/query-agent.ts';
 import { agentSource, type RecordedSource } from './recorded-source.ts';
 
 /** Time limit for the objects of the API server (ms). */
@@ -62,6 +63,20 @@ export async function withClusterSources<T>(
     relays.close();
     http.close();
   }
+}
+
+/**
+ * Returns why there are no histories of the cluster, not escaped yet, and whether the command line is the reason.
+ *
+ * @throws SeineError `INVARIANT` for a fault of this program
+ */
+export function sourcesFailure(thrown: unknown, namespace: string): { readonly text: string; readonly isInvalid: boolean } {
+  const error = SeineError.from(thrown, 'seinectl');
+  if (error.code === 'INVARIANT') throw error;
+  const isInvalid = error.code === 'INVALID_INPUT';
+  const cause = error.cause instanceof Error && isInvalid ? `: ${error.cause.message}` : '';
+  const older = isWithoutRelay(error) ? ': the agent is older than recorded inputs' : '';
+  return { text: `${failureText(error, namespace)}${older || cause}`, isInvalid };
 }
 
 /** Nodes of sender and receiver, each once; without any, that of some agent: a packet from outside may enter there. */

@@ -53,7 +53,7 @@ export async function simulatedTrace(
     ...(sourcePort !== undefined && { 'source-port': sourcePort }),
     ...(established && { established: 'true' }),
   };
-  const { traces, meanings } = await traceOverCluster(cluster, question, recorded);
+  const { traces, meanings } = await traceOverCluster(cluster, question, { recorded, hasServices: lacks.length === 0 });
   const code = report(traces, meanings, output, terminal);
   for (const remark of [...lacks, ...remarks, ...(recorded.size > 0 ? compiledNodes(traces, recorded) : [])])
     terminal.remark(safeLine(`seinectl: ${remark}`));

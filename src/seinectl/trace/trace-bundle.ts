@@ -1,5 +1,5 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { meaningFor } from '../../operations/path/path-meaning.ts';
+import { isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
 import type { BundleObjects } from '../reach/bundle-objects.ts';
 import type { Terminal } from '../terminal.ts';
@@ -26,7 +26,7 @@ export async function traceBundles(
   const traces = await followTrace(await first.node.trace(new URLSearchParams({ ...question })), ask);
   const meanings = meaningsOf(
     traces,
-    question.to.startsWith('service:'),
+    question,
     bundles.flatMap((each) => each.known ?? []),
   );
   return report(traces, meanings, output, terminal);
@@ -35,14 +35,14 @@ export async function traceBundles(
 /** Verdicts of the objects. Without Services, only packets that none translates have one. */
 function meaningsOf(
   traces: readonly WholeTrace[],
-  isToService: boolean,
+  question: NodeQuestion,
   known: readonly BundleObjects[],
 ): readonly (readonly (PathMeaning | undefined)[])[] {
   const { objects, lacks = [] } = known.find((each) => each.lacks.length === 0) ?? known[0] ?? {};
   const hasServices = lacks.length === 0;
   return traces.map((trace) =>
     trace.paths.map((path) =>
-      objects && (hasServices || (!isToService && path.endpoints.length === 0)) ? meaningFor(objects, trace, path) : undefined,
+      objects && (hasServices || !isThroughService(question, path)) ? meaningFor(objects, trace, path) : undefined,
     ),
   );
 }

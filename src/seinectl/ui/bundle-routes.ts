@@ -83,14 +83,14 @@ function namespaceIn(query: URLSearchParams): string {
   return namespace;
 }
 
-async function traceIn(query: URLSearchParams, { cluster, recorded }: SimulationSource): Promise<TraceView> {
+async function traceIn(query: URLSearchParams, { cluster, recorded, lacks }: SimulationSource): Promise<TraceView> {
   const { question, probe, at } = traceQuestionOf(query);
   if (probe || at !== undefined)
     throw new SeineError(
       'INVALID_INPUT',
       `${probe ? 'probe' : 'at'}: a bundle has the flows of one moment, and no agent that sends a packet`,
     );
-  const { traces, meanings } = await traceOverCluster(cluster, question, recorded);
+  const { traces, meanings } = await traceOverCluster(cluster, question, { recorded, hasServices: lacks.length === 0 });
   const exitCode = exitCodeOf(traces, meanings);
   return { exitCode, traces: traces.map((trace, at) => withOrigins(shownTrace(trace, meanings[at] ?? []), recorded)) };
 }

@@ -1,6 +1,6 @@
 import type { NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { meaningFor } from '../../operations/path/path-meaning.ts';
+import { isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
 import type { BundledNode } from './bundled-node.ts';
 import type { SimulatedCluster } from './simulated-cluster.ts';
@@ -15,16 +15,22 @@ interface ClusterTrace {
 /** Nodes with flows of their own, by name. */
 type RecordedNodes = ReadonlyMap<string, Pick<BundledNode, 'trace'>>;
 
+interface KnownParts {
+  /** Nodes that are not compiled, because their flows are known. */
+  readonly recorded?: RecordedNodes;
+  /** False if the objects have no Services although the cluster may have some. */
+  readonly hasServices?: boolean;
+}
+
 /**
  * Traces a packet over all nodes of a simulated cluster that it passes.
  *
- * @param recorded nodes that are not compiled, because their flows are known
  * @throws SeineError `INVALID_INPUT` that names the field and the value
  */
 export async function traceOverCluster(
   cluster: SimulatedCluster,
   question: NodeQuestion,
-  recorded: RecordedNodes = new Map(),
+  { recorded = new Map(), hasServices = true }: KnownParts = {},
 ): Promise<ClusterTrace> {
   const name = cluster.firstNode(question.from, question.to, recorded.size > 0 ? [...recorded.keys()] : cluster.nodeNames);
   const traceOn = async (node: string, asked: NodeQuestion): Promise<NodeTrace> => {
@@ -34,6 +40,7 @@ export async function traceOverCluster(
   const traces = await followTrace(await traceOn(name, question), (node, asked) => answerOf(node, asked, { recorded, traceOn }));
   const meanings = traces.map((trace) =>
     trace.paths.map((path) => {
+      if (!hasServices && isThroughService(question, path)) return undefined;
       const endpoints = path.endpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''));
       const received = path.segments.map(({ bridge }) => bridge.packet.destination);
       return meaningFor(cluster.objectsAt([trace.packet.source, trace.packet.destination, ...endpoints, ...received]), trace, path);

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { exampleObjects } from '../../../test/support/example-bundle.ts';
+import type { NodeTrace, TraceOutcome } from '../../api/trace.ts';
+import { traceOverCluster } from './cluster-trace.ts';
+import { usualSettings } from './node-compiler.ts';
+import { SimulatedCluster } from './simulated-cluster.ts';
+
+/** Trace of a node that passes a packet to an endpoint of a Service. */
+function toService(): NodeTrace {
+  const packet = { protocol: 'TCP', source: '10.10.0.5', sourcePort: 40_000, destination: '10.96.0.20', destinationPort: 80, ttl: 64 };
+  const end: TraceOutcome = { what: 'pod', to: 'pod shop/n1-1', packet: { ...packet, destination: '10.10.0.6' } };
+  const path = { endpoints: ['10.10.0.6:80'], hops: [], bridge: end, desired: end };
+  const ends = { from: 'shop/n1-0', to: 'service:shop/db' };
+  return { node: 'n1', traces: [{ family: 'ipv4', packet, ...ends, connection: 'new', paths: [path], moreEndpoints: 0, milliseconds: 0 }] };
+}
+
+it('objects without Services have no verdict about a packet that a Service translates', async () => {
+  const onlyToPods = {
+    metadata: { namespace: 'shop', name: 'only-to-pods' },
+    spec: { podSelector: {}, policyTypes: ['Egress'], egress: [{ to: [{ podSelector: {} }] }] },
+  };
+  const cluster = new SimulatedCluster({ ...exampleObjects(), networkPolicies: [onlyToPods] }, usualSettings([]));
+  const recorded = new Map([['n1', { trace: () => Promise.resolve(toService()) }]]);
+  const verdicts = async (hasServices: boolean) =>
+    (await traceOverCluster(cluster, { from: 'shop/n1-0', to: 'service:shop/db' }, { recorded, hasServices })).meanings.flat();
+  // The address of the Service alone is one outside the cluster, which the policy denies.
+  expect(await verdicts(true)).toMatchObject([{ verdict: 'denied' }]);
+  expect(await verdicts(false)).toEqual([undefined]);
+});
