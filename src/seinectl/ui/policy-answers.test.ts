@@ -157,6 +157,27 @@ describe('the use of a cell', () => {
     expect(use.unknown[0]).toEqual({ text: 'The flow log is off.', count: 2, nodes: ['node-1', 'node-2'] });
   });
 
+  it('names a node that has pods and no agent', async () => {
+    const pods = [...objects['/api/v1/pods'], pod('db-2', 'db', 'node-4', '10.10.12.9')];
+    const nodes = [...objects['/api/v1/nodes'], node('node-4', '10.10.12.0/22', '192.168.77.4')];
+    const more = { objects: { ...objects, '/api/v1/pods': pods, '/api/v1/nodes': nodes } };
+    const use = await get<CellUse>('used', { source: 'shop/web', destination: 'shop/db' }, more);
+    expect(use.unknown).toContainEqual({ text: "There is no agent's pod.", count: 1, nodes: ['node-4'] });
+  });
+
+  it('asks for the records of a workload with many pods, not for all records of their nodes', async () => {
+    const many = Array.from({ length: 20 }, (_, at) => pod(`db-${at}`, 'db', 'node-2', `10.10.4.${at + 9}`));
+    const web = objects['/api/v1/pods'].slice(0, 1);
+    const use = await get<CellUse>(
+      'used',
+      { source: 'shop/web', destination: 'shop/db' },
+      { objects: { ...objects, '/api/v1/pods': [...web, ...many] } },
+    );
+    expect(use.rows.map(({ recorded }) => recorded)).toEqual([1, 0]);
+    const asked = fleet?.requests.filter((path) => path.startsWith('/v1/flow-log?')).map((path) => new URLSearchParams(path.split('?')[1]));
+    expect(asked?.map((query) => query.get('pod'))).toEqual(['shop/web-0,shop/db', 'shop/web-0,shop/db']);
+  });
+
   it('rejects a name that the cluster does not have', async () => {
     await expect(get('used', { source: 'shop/x', destination: 'shop/db' })).rejects.toThrow('source: "shop/x"');
   });

@@ -10,7 +10,7 @@ import { answersOf } from '../fleet/answers.ts';
 import type { AgentReply } from '../fleet/query-agent.ts';
 import { readObjects } from '../reach/sources.ts';
 import { UsedConnections } from '../what-if/used-by-row.ts';
-import { joinedRecords, noConnections, recordsQuestion } from '../what-if/used-connections.ts';
+import { FILTER_NAMES_MAX, joinedRecords, noConnections, recordsQuestion } from '../what-if/used-connections.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { namesOf, silentGroups } from './node-groups.ts';
 
@@ -28,19 +28,35 @@ export async function usedAnswer(query: URLSearchParams, connection: ClusterConn
   const [from, to] = [unitNamed(units, 'source', query), unitNamed(units, 'destination', query)];
   const rows = rowsBetween(reach, from, to);
   const pods = [...new Set([...from.parties, ...to.parties])].flatMap((party) => (party.is === 'pod' ? [party.pod] : []));
-  const nodes = new Set(pods.map(({ spec }) => spec.nodeName));
+  const nodes = new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []));
   const fleet = await connection.fleet(signal);
   const concerned = fleet.pods.filter(({ node }) => nodes.has(node));
-  const { path, ...question } = recordsQuestion({ names: pods.map(keyOf), sinceSeconds: USED_SECONDS });
+  const { path, ...question } = recordsQuestion({ names: filterNames([from, to]), sinceSeconds: USED_SECONDS });
   const asked = { request: { path }, ...question, timeoutMs: AGENT_TIMEOUT_MS };
   const replies = await connection.ask(fleet, concerned.slice(0, NODES_MAX), asked, signal);
   connection.assertExecAllowed(answersOf(fleet, replies));
+  const served = new Set(concerned.map(({ node }) => node));
+  const without = [...nodes].filter((node) => !served.has(node));
   return {
     from: from.name,
     to: to.name,
-    ...usedOf({ rows, units, replies, names: { from: from.name, to: to.name } }),
+    ...usedOf({ rows, units, replies, without, names: { from: from.name, to: to.name } }),
     notAsked: concerned.length - replies.length,
   };
+}
+
+/**
+ * Names for the filter of the flow log, which compares the beginning: of workloads with many pods their own names, because without a filter each
+ * node answers with all of its records.
+ */
+function filterNames(units: readonly Unit[]): readonly string[] {
+  const podsOf = ({ parties }: Unit): string[] => parties.flatMap((party) => (party.is === 'pod' ? [keyOf(party.pod)] : []));
+  const pods = units.flatMap(podsOf);
+  if (pods.length <= FILTER_NAMES_MAX) return pods;
+  return units.flatMap((unit) => {
+    const own = podsOf(unit);
+    return own.length > 1 && own.every((name) => name.startsWith(unit.name)) ? [unit.name] : own;
+  });
 }
 
 /** @throws SeineError `INVALID_INPUT` for a name that no unit has */
@@ -75,10 +91,12 @@ interface CellEvidence {
   readonly rows: readonly UnitRow[];
   readonly units: readonly Unit[];
   readonly replies: readonly AgentReply<AgentRecords>[];
+  /** Nodes of the pods without an agent's pod. */
+  readonly without: readonly string[];
 }
 
 /** Counts the records of each row. Pure. */
-function usedOf({ names, rows, units, replies }: CellEvidence): Omit<CellUse, 'from' | 'to' | 'notAsked'> {
+function usedOf({ names, rows, units, replies, without }: CellEvidence): Omit<CellUse, 'from' | 'to' | 'notAsked'> {
   const { logged, flows, completeFrom, lost } = joinedRecords([...replies]);
   const uses = new UsedConnections({ ...noConnections, flows }, units, new Map());
   const failures = replies.flatMap((reply) => ('failure' in reply ? [reply] : []));
@@ -89,7 +107,11 @@ function usedOf({ names, rows, units, replies }: CellEvidence): Omit<CellUse, 'f
     logged: logged.length,
     completeFrom: completeFrom ?? null,
     lost,
-    unknown: [...(off.length > 0 ? [{ text: 'The flow log is off.', ...namesOf(off) }] : []), ...silentGroups(failures)],
+    unknown: [
+      ...(off.length > 0 ? [{ text: 'The flow log is off.', ...namesOf(off) }] : []),
+      ...(without.length > 0 ? [{ text: "There is no agent's pod.", ...namesOf(without) }] : []),
+      ...silentGroups(failures),
+    ],
   };
 }
 

@@ -41,7 +41,7 @@ export const noConnections: ConnectionEvidence = { logged: [], flows: [], lost: 
 /** Records of a node: its answer has about 600 bytes for each, and at most 16 MiB. */
 const RECORDS_MAX = 20_000;
 /** Number of values that a filter of the flow log accepts. */
-const NAMES_MAX = 16;
+export const FILTER_NAMES_MAX = 16;
 const AGENT_TIMEOUT_MS = 30_000;
 const PARALLEL = 16;
 
@@ -92,7 +92,7 @@ export function recordsQuestion({
   sinceSeconds,
 }: Pick<AskedConnections, 'names' | 'sinceSeconds'>): ConnectionQuestion<NodeRecords> {
   const query = new URLSearchParams({ since: String(sinceSeconds), last: String(RECORDS_MAX), event: 'opened,denied,refused' });
-  if (names.length > 0 && names.length <= NAMES_MAX) query.set('pod', names.join(','));
+  if (names.length > 0 && names.length <= FILTER_NAMES_MAX) query.set('pod', names.join(','));
   const filters = [...query].flatMap(([name, value]) => [`--${name}`, name === 'since' ? `${value}s` : value]);
   return { path: `/v1/flow-log?${query}`, command: ['seinectl', 'flows', '--raw', ...filters], understand: recordsIn };
 }
