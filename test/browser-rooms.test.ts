@@ -1,11 +1,13 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { build } from 'esbuild';
-import { expect, it } from 'vitest';
+import { build, stop } from 'esbuild';
+import { afterAll, expect, it } from 'vitest';
 import { browserRooms } from './rooms.ts';
 import { root } from './support/source-tree.ts';
 
 /* The simulator and the policy engine run in a browser as well: their rooms are bundled for one, and may import nothing of Node.js. */
+
+afterAll(stop);
 
 function sourcesOf(room: string): readonly string[] {
   return readdirSync(join(root, 'src', room))
