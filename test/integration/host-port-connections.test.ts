@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../../base/net/ip.ts';
-import type { HostPort } from '../../dataplane/compile/host-port.ts';
-import { NetlinkSocket } from '../../netlink/socket.ts';
-import { HostPortConnections } from './host-port-connections.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import type { HostPort } from '../../src/dataplane/compile/host-port.ts';
+import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { HostPortConnections } from '../../src/pods/host-ports/host-port-connections.ts';
+import { withNamespaces } from './netlink-fixture.ts';
 
 const addresses = [parseIp('10.10.0.5'), parseIp('fd00:10::5')];
 const hostPorts = Array.from({ length: 3_000 }, (_, index): HostPort => {
@@ -10,20 +11,22 @@ const hostPorts = Array.from({ length: 3_000 }, (_, index): HostPort => {
   return { transport, hostPort: 40_000 + index, containerPort: 80 };
 });
 
-/** Walks through the table, each as `PROTOCOL FAMILY`, with a port if the kernel filters by it. */
+/** Walks through the table, each as `PROTOCOL FAMILY`, with a port if the kernel filters by it; of a node whose addresses no other test changes. */
 async function withWalks(act: (connections: HostPortConnections, walks: readonly string[]) => Promise<void>): Promise<void> {
-  const walks: string[] = [];
-  const routes = NetlinkSocket.open();
-  const connections = new HostPortConnections(routes, async (_, { family, ipProtocol, dstPort }) => {
-    walks.push(`${ipProtocol} ${family}${dstPort === undefined ? '' : ` port ${dstPort}`}`);
-    return await Promise.resolve([]);
+  await withNamespaces(1, async ({ namespace }) => {
+    const walks: string[] = [];
+    const routes = NetlinkSocket.open({ namespace });
+    const connections = new HostPortConnections(routes, async (_, { family, ipProtocol, dstPort }) => {
+      walks.push(`${ipProtocol} ${family}${dstPort === undefined ? '' : ` port ${dstPort}`}`);
+      return await Promise.resolve([]);
+    });
+    try {
+      await act(connections, walks);
+    } finally {
+      await connections.close();
+      routes.close();
+    }
   });
-  try {
-    await act(connections, walks);
-  } finally {
-    await connections.close();
-    routes.close();
-  }
 }
 
 it('the table is read once for each protocol and family, however many host ports a pod has', () =>
