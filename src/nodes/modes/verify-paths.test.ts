@@ -15,9 +15,10 @@ const pathTo = (number: number): CandidatePath => ({
 it('spreads a thousand tests over eight seconds, at most 32 at once, and keeps results of paths that cannot be tested', async () => {
   const verification = new PathVerification(() => 0);
   const clock = { ms: 0 };
+  const paths = Array.from({ length: 1_000 }, (_, at) => pathTo(at));
   const startedMs: number[] = [];
   const silent: { readonly untilMs: number; readonly end: () => void }[] = [];
-  let [running, most, changes] = [0, 0, 0];
+  let [running, most, changes, answered] = [0, 0, 0, 0];
   const test = async ({ peer }: CandidatePath) => {
     startedMs.push(clock.ms);
     most = Math.max(most, ++running);
@@ -36,8 +37,11 @@ it('spreads a thousand tests over eight seconds, at most 32 at once, and keeps r
   };
   await verifyPaths(
     {
-      ...{ paths: Array.from({ length: 1_000 }, (_, at) => pathTo(at)), count: 1_000, verification, pause },
-      changed: () => changes++,
+      ...{ paths, count: 1_000, verification, pause },
+      changed: () => {
+        changes++;
+        answered = paths.filter(({ peer }) => verification.resultOf(peer, 'ipv4') === 'answered').length;
+      },
       probe: { test, close: () => undefined },
     },
     new AbortController().signal,
@@ -45,7 +49,7 @@ it('spreads a thousand tests over eight seconds, at most 32 at once, and keeps r
   const quarters = [0, 1, 2, 3].map((quarter) => startedMs.filter((ms) => Math.floor(ms / 2_000) === quarter).length);
   expect(quarters).toEqual([250, 250, 250, 250]);
   expect(most).toBeLessThanOrEqual(32);
-  expect(changes).toBe(949); // all that answered
+  expect([changes > 1, changes <= 20, answered]).toEqual([true, true, 949]); // in intervals, until all that answered are known
   expect(['n0', 'n1', 'n7'].map((peer) => verification.resultOf(peer, 'ipv4'))).toEqual(['unknown', 'answered', 'unknown']);
 });
 

@@ -14,6 +14,8 @@ const AT_ONCE = 32;
 /** Time over which the tests of a round are spread (ms), and the longest pause between two of them. */
 const SPREAD_MS = 8_000;
 const PAUSE_MS_MAX = 50;
+/** Interval between two calls about results (ms): each makes the node look at all its peers, and ask the kernel for a route to each. */
+const NEWS_EVERY_MS = 500;
 /** Time to wait for each reply (ms). */
 const PATIENCE_MS = 1_000;
 
@@ -29,7 +31,7 @@ interface VerifyPathsOptions {
   /** Number of paths, which determines the pauses between tests. */
   readonly count: number;
   readonly verification: PathVerification;
-  /** Called when results have changed. */
+  /** Called when results have changed: immediately, then in intervals while others change, and at the end. */
   readonly changed: () => void;
   readonly probe: PathProbe;
   /** Waits between tests (ms); absent: a timer. */
@@ -43,12 +45,13 @@ interface VerifyPathsOptions {
 export async function verifyPaths(options: VerifyPathsOptions, signal: AbortSignal): Promise<void> {
   const { paths, count, verification, changed, probe, pause = idle } = options;
   const pauseMs = Math.min(SPREAD_MS / Math.max(count, 1), PAUSE_MS_MAX);
+  const news = new ResultNews(changed);
   const running = new Set<Promise<void>>();
   let failure: { readonly thrown: unknown } | undefined;
   const test = async (path: CandidatePath): Promise<void> => {
     try {
       const round = await probe.test(path, signal);
-      if (verification.note(path.peer, path.family, round)) changed();
+      if (verification.note(path.peer, path.family, round)) news.add();
     } catch (thrown) {
       // Only a fault of this program ends the round.
       if (SeineError.from(thrown, 'verify a path').code === 'INVARIANT') failure = { thrown };
@@ -60,9 +63,36 @@ export async function verifyPaths(options: VerifyPathsOptions, signal: AbortSign
     running.add(work);
     if (running.size >= AT_ONCE) await Promise.race(running);
     else await pause(pauseMs, signal);
+    news.passed(pauseMs);
   }
+  news.passed(NEWS_EVERY_MS);
   await Promise.all(running);
+  news.passed(NEWS_EVERY_MS);
   if (failure) throw failure.thrown;
+}
+
+/** Changes of results that `changed` is to learn of. */
+class ResultNews {
+  readonly #changed: () => void;
+  #isWaiting = false;
+  #quietMs = NEWS_EVERY_MS;
+
+  constructor(changed: () => void) {
+    this.#changed = changed;
+  }
+
+  add(): void {
+    this.#isWaiting = true;
+    this.passed(0);
+  }
+
+  /** Notes that time has passed (ms). */
+  passed(ms: number): void {
+    this.#quietMs += ms;
+    if (!this.#isWaiting || this.#quietMs < NEWS_EVERY_MS) return;
+    [this.#isWaiting, this.#quietMs] = [false, 0];
+    this.#changed();
+  }
 }
 
 /**
