@@ -34,11 +34,11 @@ export async function familyTrace(
   const traced = onward
     ? { paths: [pathByKernel(shown, onward)], moreEndpoints: 0 }
     : await tracePaths(node, packet, question.isEstablished ? { established: opening } : {});
-  const { moreEndpoints } = traced;
   const ofConnection = traced.paths.filter(({ endpoints }) => known.endpoint !== undefined && endpoints.includes(known.endpoint));
+  const isOfEndpoint = ofConnection.length > 0;
   const isByKernel = ({ bridge, desired }: TracePath): boolean =>
     [bridge, desired].every(({ drop }) => isSentByKernel(question.from, drop?.name, ends.destination, environment));
-  const paths = (ofConnection.length > 0 ? ofConnection.map((path) => onlyTo(path, known.endpoint)) : traced.paths).map((path) =>
+  const paths = (isOfEndpoint ? ofConnection.map((path) => onlyTo(path, known.endpoint)) : traced.paths).map((path) =>
     isByKernel(path) ? pathByKernel(shown, undefined) : path,
   );
   return {
@@ -47,9 +47,11 @@ export async function familyTrace(
     from: question.from.name,
     to: question.to.name,
     connection: question.isEstablished ? 'established' : 'new',
-    ...(question.isEstablished && { known: ofConnection.length > 0 || known.endpoint === undefined ? known : withoutEndpoint(known) }),
+    ...(question.isEstablished && {
+      known: isOfEndpoint || known.endpoint === undefined ? known : withoutEndpoint(known, traced.moreEndpoints),
+    }),
     paths,
-    moreEndpoints,
+    moreEndpoints: isOfEndpoint ? 0 : traced.moreEndpoints,
     milliseconds: 0,
   };
 }
@@ -59,8 +61,13 @@ function onlyTo(path: TracePath, endpoint: string | undefined): TracePath {
   return endpoint === undefined ? path : { ...path, endpoints: [endpoint] };
 }
 
-function withoutEndpoint(known: TracedConnection): TracedConnection {
-  return { ...known, note: `new connections do not get its endpoint ${known.endpoint}: the path is that of a new one` };
+function withoutEndpoint(known: TracedConnection, moreEndpoints: number): TracedConnection {
+  const { endpoint } = known;
+  const why =
+    moreEndpoints > 0
+      ? `its endpoint ${endpoint} is not among those that were traced`
+      : `new connections do not get its endpoint ${endpoint}`;
+  return { ...known, note: `${why}: the path is that of a new one` };
 }
 
 /** @throws SeineError `INVARIANT` if there is none: the question has only families of both ends */

@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import { exampleObjects } from '../../../test/support/example-bundle.ts';
+import type { TracedConnection } from '../../api/trace.ts';
+import { parseIp } from '../../base/net/ip.ts';
+import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import { usualSettings } from '../../simulate/cluster/node-compiler.ts';
+import { SimulatedCluster } from '../../simulate/cluster/simulated-cluster.ts';
+import { familyTrace } from './family-trace.ts';
+import type { TraceNode } from './trace-paths.ts';
+import type { TraceQuestion } from './trace-question.ts';
+
+/** Cluster with a Service of this number of endpoints outside. */
+function clusterOf(endpoints: number): SimulatedCluster {
+  const service: ServedObject = {
+    metadata: { namespace: 'shop', name: 'db' },
+    spec: { clusterIPs: ['10.96.0.20'], ports: [{ protocol: 'TCP', port: 80 }] },
+  };
+  const slice: SliceObject = {
+    metadata: { namespace: 'shop', labels: { 'kubernetes.io/service-name': 'db' } },
+    addressType: 'IPv4',
+    ports: [{ protocol: 'TCP', port: 8_080 }],
+    endpoints: Array.from({ length: endpoints }, (_, at) => ({ addresses: [`203.0.113.${at + 1}`], conditions: { ready: true } })),
+  };
+  return new SimulatedCluster({ ...exampleObjects(), services: [service], slices: [slice] }, usualSettings([]));
+}
+
+/** Traces a later packet of a connection of the first pod to the Service. */
+async function later(endpoints: number, known: TracedConnection) {
+  const { environment, pods, flows } = clusterOf(endpoints).node('n1');
+  const [pod] = pods;
+  if (!pod) throw new Error('a pod is needed');
+  const node: TraceNode = {
+    bridge: flows,
+    desired: flows,
+    names: {
+      port: String,
+      peerAt: () => undefined,
+      podAt: () => undefined,
+      owner: () => undefined,
+      tunnelType: 'Geneve',
+    },
+    gateway: environment.gateway.ofPort,
+    tunnel: environment.tunnel.ofPort,
+    onward: () => undefined,
+    flowText: () => '',
+  };
+  const question: TraceQuestion = {
+    from: { name: pod.name, kind: 'pod', addresses: pod.addresses, pod },
+    to: { name: 'service:shop/db', addresses: [parseIp('10.96.0.20')] },
+    ...{ protocol: 'tcp', port: 80, sourcePort: 40_000, hasSourcePort: false, isEstablished: true, families: ['ipv4'] },
+  };
+  return await familyTrace(node, question, 'ipv4', { environment, leases: [], known });
+}
+
+describe('a later packet of a connection to a Service', () => {
+  it('has the path to the endpoint of the connection alone', async () => {
+    const { paths, known, moreEndpoints } = await later(70, { from: 'tracker', endpoint: '203.0.113.3:8080' });
+    expect([paths.map(({ endpoints }) => endpoints), known?.note, moreEndpoints]).toEqual([[['203.0.113.3:8080']], undefined, 0]);
+  });
+
+  it('whose endpoint is gone has the paths of new connections, with the reason', async () => {
+    const { paths, known } = await later(3, { from: 'tracker', endpoint: '203.0.113.99:8080' });
+    expect(paths.flatMap(({ endpoints }) => endpoints)).toHaveLength(3);
+    expect(known?.note).toBe('new connections do not get its endpoint 203.0.113.99:8080: the path is that of a new one');
+  });
+
+  it('is not said to have lost its endpoint where not all endpoints were traced', async () => {
+    const { known, moreEndpoints } = await later(70, { from: 'tracker', endpoint: '203.0.113.70:8080' });
+    expect(moreEndpoints).toBeGreaterThan(0);
+    expect(known?.note).toBe('its endpoint 203.0.113.70:8080 is not among those that were traced: the path is that of a new one');
+  });
+});
