@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { LossCause } from '../../api/flow-log.ts';
 import type { OpenConnections } from '../../api/open-connections.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
@@ -146,6 +147,9 @@ function joinedOpen(replies: Replies<OpenAnswer>): Pick<ConnectionEvidence, 'tra
   return { tracked, open: [...most.values()], ...(reasons.length > 0 && { openUnknown: reasons.join('; ') }) };
 }
 
+/** Causes why an event that is asked for has no record; others concern ends of connections, names, and the disk. */
+const askedLosses = ['meter', 'rate', 'queue', 'denied'] as const satisfies readonly LossCause[];
+
 /** @throws SeineError `PROTOCOL` for an answer of another form */
 function recordsIn(written: string): NodeRecords {
   const flows: MergedFlow[] = [];
@@ -154,7 +158,7 @@ function recordsIn(written: string): NodeRecords {
     if (each === '') continue;
     const line = readFlowLine(each);
     if ('flow' in line) flows.push({ ...line.flow, nodes: [line.flow.node] });
-    else state = { ...line.state, lost: Object.values(line.state.losses).reduce((sum, one) => sum + one, 0) };
+    else state = { ...line.state, lost: askedLosses.reduce((sum, cause) => sum + line.state.losses[cause], 0) };
   }
   // The oldest are missing if there are more than an answer has.
   const first = flows.length >= RECORDS_MAX ? flows[0]?.time : undefined;
