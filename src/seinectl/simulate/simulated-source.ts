@@ -34,7 +34,10 @@ export async function ofBundles(paths: readonly string[]): Promise<SimulationSou
   if (recorded.size < bundles.length) throw new SeineError('INVALID_INPUT', '--bundle: two bundles are of the same node');
   const known = bundles.filter(({ known: objects }) => objects !== undefined);
   const [best] = [...known.filter((each) => each.known?.lacks.length === 0), ...known];
-  if (best?.known === undefined) throw new SeineError('INVALID_INPUT', '--bundle: no bundle has the objects of the cluster');
+  if (best?.known === undefined) {
+    const reasons = bundles.flatMap(({ lack }) => lack ?? []).map((lack) => `: ${lack}`);
+    throw new SeineError('INVALID_INPUT', `--bundle: no bundle has the objects of the cluster${reasons[0] ?? ''}`);
+  }
   return {
     cluster: new SimulatedCluster(best.known.objects, settingsOf(best.node)),
     recorded,

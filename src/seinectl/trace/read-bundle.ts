@@ -16,8 +16,10 @@ export interface ReadBundle {
   readonly node: BundledNode;
   /** False if the desired state changed while the inputs were recorded. */
   readonly isSteady: boolean;
-  /** Absent if the agent could not read them. */
+  /** Absent if the agent could not read them, e.g. because the API server was down. */
   readonly known?: BundleObjects;
+  /** Reason why these are absent. */
+  readonly lack?: string;
 }
 
 const bundleFiles: readonly string[] = [inputsName, heldName, bridgePortsName, ownersName, ...objectFiles];
@@ -32,7 +34,8 @@ export async function readBundle(path: string): Promise<ReadBundle> {
   const [inputs, held] = [text(inputsName), text(heldName)];
   if (inputs === undefined || held === undefined)
     throw new SeineError('INVALID_INPUT', `${path} has no ${inputs === undefined ? inputsName : heldName}`);
-  const known = text(policyEvidenceName) === undefined ? undefined : objectsOf(path, text);
+  const found = text(policyEvidenceName) === undefined ? {} : objectsIn(path, text);
+  const { known } = found;
   const pods = new Map(
     (known?.objects.pods ?? []).map(({ metadata, status }) => [
       `${metadata.namespace}/${metadata.name}`,
@@ -41,7 +44,18 @@ export async function readBundle(path: string): Promise<ReadBundle> {
   );
   const read = readInputs(inputs);
   const node = new BundledNode({ read, heldText: held, owners: ownersIn(text(ownersName)), pods, ports: portsIn(text(bridgePortsName)) });
-  return { path, node, isSteady: read.steady, ...(known && { known }) };
+  return { path, node, isSteady: read.steady, ...found };
+}
+
+/** The objects of the cluster; flows can be traced without them. */
+function objectsIn(path: string, textOf: (name: string) => string | undefined): Pick<ReadBundle, 'known' | 'lack'> {
+  try {
+    return { known: objectsOf(path, textOf) };
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'read the objects');
+    if (error.code !== 'INVALID_INPUT') throw error;
+    return { lack: error.rawMessage };
+  }
 }
 
 function ownersIn(text: string | undefined): readonly string[] {

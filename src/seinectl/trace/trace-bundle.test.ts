@@ -14,11 +14,12 @@ import { run } from '../program.ts';
 const folder = mkdtempSync(join(tmpdir(), 'seinectl-trace-bundle-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function bundle(name: 'n1' | 'n2', held = exampleHeld(name)): Promise<string> {
+async function bundle(name: 'n1' | 'n2', held = exampleHeld(name), evidence?: string): Promise<string> {
   const path = join(folder, `${name}-${Math.random()}.tar.gz`);
   const archive = new ArchiveWriter(path, `seine-${name}`);
   await archive.add('agent/inputs.ndjson', Buffer.from(exampleInputs(name)));
   await archive.add('openflow/held.ndjson', Buffer.from(held));
+  if (evidence !== undefined) await archive.add('agent/policy-evidence.ndjson', Buffer.from(evidence));
   await archive.close();
   return path;
 }
@@ -41,6 +42,15 @@ it('follows a packet over the nodes of two bundles: exit 0', async () => {
 it('names the node whose bundle is missing: exit 3', async () => {
   const { code, out } = await trace('shop/n1-0', '10.10.4.9', '5432', '--bundle', await bundle('n1'));
   expect([code, out]).toEqual([3, expect.stringContaining('The part of n2 is unknown: there is no bundle of this node')]);
+});
+
+it('traces without the objects that the agent could not read, and gives the reason', async () => {
+  const path = await bundle('n1', exampleHeld('n1'), '{"kind":"failed","message":"the API server is down"}\n');
+  const { code, out, err } = await trace('shop/n1-0', 'shop/n1-1', '80', '--bundle', path);
+  expect([code, out]).toEqual([0, expect.stringContaining('meaning not compared · desired allowed')]);
+  expect(err).toBe(
+    `seinectl: agent/policy-evidence.ndjson in ${path} is not complete: the agent could not read them: the API server is down`,
+  );
 });
 
 it('names the flow that the bridge lacked: exit 4', async () => {

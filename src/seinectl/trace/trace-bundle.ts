@@ -2,6 +2,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
 import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
 import type { BundleObjects } from '../reach/bundle-objects.ts';
+import { remarkLack } from '../reach/reports.ts';
 import type { Terminal } from '../terminal.ts';
 import { type ReadBundle, readBundle } from './read-bundle.ts';
 import { report, type TraceFlags } from './trace-report.ts';
@@ -29,7 +30,9 @@ export async function traceBundles(
     question,
     bundles.flatMap((each) => each.known ?? []),
   );
-  return report(traces, meanings, output, terminal);
+  const code = report(traces, meanings, output, terminal);
+  if (!bundles.some(({ known }) => known)) for (const { lack } of bundles) if (lack !== undefined) remarkLack(lack, terminal);
+  return code;
 }
 
 /** Verdicts of the objects. Without Services, only packets that none translates have one. */
