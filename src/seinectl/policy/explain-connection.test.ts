@@ -27,3 +27,18 @@ it('a cluster that refuses the question about a past time is no denial: exit 3',
     rmSync(folder, { recursive: true });
   }
 });
+
+it('an agent that records nothing is no denial: exit 3', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'seine-explain-'));
+  const server = createServer((_, response) => response.writeHead(503).end('nothing is recorded: history.size is 0'));
+  const socket = join(folder, 'agent.sock');
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  try {
+    const { terminal, err } = recordingTerminal();
+    const code = await run(['--socket', socket, 'policy', 'explain', 'shop/api', 'shop/db', '--at', '10m'], terminal, Readable.from([]));
+    expect([code, err]).toEqual([3, ['seinectl: nothing is recorded: history.size is 0']]);
+  } finally {
+    server.close();
+    rmSync(folder, { recursive: true });
+  }
+});

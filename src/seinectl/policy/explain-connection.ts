@@ -111,14 +111,16 @@ async function explainPast(
     else for (const line of pastConnectionLines(past)) terminal.line(safeLine(line));
     return past.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
   };
-  if (flags.bundle) return await answer(await Promise.all(flags.bundle.map(fileSource)));
-  if (isLocal(agent(), flags)) return await answer([agentSource(agent())]);
   const { sourcesFailure, withClusterSources } = await import('../recorded/cluster-sources.ts');
-  const ends = flags.node === undefined ? [connection.from, connection.to] : [`node:${flags.node}`];
+  const isHere = isLocal(agent(), flags);
   try {
+    if (flags.bundle) return await answer(await Promise.all(flags.bundle.map(fileSource)));
+    if (isHere) return await answer([agentSource(agent())]);
+    const ends = flags.node === undefined ? [connection.from, connection.to] : [`node:${flags.node}`];
     return await withClusterSources(ends, { ...flags, namespace: flags.agentNamespace }, env, ({ ofEnds }) => answer(ofEnds));
   } catch (thrown) {
-    // Exit code 1 is a denial.
+    // Exit code 1 is a denial, and not an agent that records nothing.
+    if (isHere && SeineError.from(thrown, 'seinectl').code === 'UNAVAILABLE') throw thrown;
     const { text, isInvalid } = sourcesFailure(thrown, flags.agentNamespace);
     terminal.remark(safeText(`seinectl: ${text}`));
     return isInvalid ? exitCodes.usage : exitCodes.unreachable;
