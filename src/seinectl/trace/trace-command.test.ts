@@ -39,13 +39,16 @@ let folder = '';
 let server: Server | undefined;
 let body: NodeTrace | string = answer('node-1', path(delivered));
 let asked: string[] = [];
+/** Status of an answer that is a text. */
+let status = 400;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
   asked = [];
+  status = 400;
   server = createServer((request, response) => {
     asked.push(request.url ?? '');
-    response.writeHead(typeof body === 'string' ? 400 : 200).end(typeof body === 'string' ? body : JSON.stringify(body));
+    response.writeHead(typeof body === 'string' ? status : 200).end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
 });
@@ -85,6 +88,15 @@ it('an agent that names a wrong field gives exit code 2', async () => {
   const { code, remarks } = await trace('shop/web-0', 'shop/db-0', 'x');
   expect(remarks).toEqual(['seinectl: port: "x" is not of the form 80']);
   expect(code).toBe(2);
+});
+
+it.each([
+  ['has no turn', 'many other traces wait on this node; repeat the command', []],
+  ['records nothing', 'nothing is recorded: history.size is 0', ['--at', '10m']],
+])('an agent that %s is no denial: exit code 3', async (_, reason, options) => {
+  [body, status] = [`[UNAVAILABLE] ${reason}`, 503];
+  const { code, remarks } = await trace('shop/web-0', 'shop/db-0', '80', ...options);
+  expect([code, remarks]).toEqual([3, [`seinectl: ${reason}`]]);
 });
 
 it('tells what to run where the packet leaves for another node', async () => {
