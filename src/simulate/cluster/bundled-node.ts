@@ -36,6 +36,7 @@ export class BundledNode {
   /** Number of entries of the bridge, without those of policies, that differ from the compiled ones: missing, unexpected or different. */
   readonly differences: number;
   readonly #node: TraceableNode;
+  readonly #refused: ReadonlySet<string>;
 
   /** @throws SeineError `INVALID_INPUT` for entries that cannot be parsed */
   constructor({ read: { node, inputs }, heldText, owners, pods, ports }: BundleParts) {
@@ -44,6 +45,7 @@ export class BundledNode {
     this.compiled = entries;
     const { held, policyFlows } = readHeld(heldText, learned);
     this.environment = inputs.environment;
+    this.#refused = new Set(inputs.peers.flatMap(({ name, refusesTunnel }) => (refusesTunnel ? [name] : [])));
     this.differences = differencesOf(entries, held);
     const layer = (own: ReadonlyMap<BridgeKey, BridgeValue>): FlowLayer => {
       const flows = new FlowLayer();
@@ -67,6 +69,11 @@ export class BundledNode {
   /** Traces a packet, like the path `/v1/trace` of the agent. @throws SeineError `INVALID_INPUT` that names the field and the value */
   async trace(query: URLSearchParams): Promise<NodeTrace> {
     return await tracedOn(this.#node, query);
+  }
+
+  /** Reports whether this node drops packets of another node that arrive in the tunnel, because they are to be encrypted. */
+  refusesTunnelOf(peer: string): boolean {
+    return this.#refused.has(peer);
   }
 
   /** Reports whether a name of a sender or receiver is of this node. */

@@ -20,10 +20,24 @@ it('objects without Services have no verdict about a packet that a Service trans
     spec: { podSelector: {}, policyTypes: ['Egress'], egress: [{ to: [{ podSelector: {} }] }] },
   };
   const cluster = new SimulatedCluster({ ...exampleObjects(), networkPolicies: [onlyToPods] }, usualSettings([]));
-  const recorded = new Map([['n1', { trace: () => Promise.resolve(toService()) }]]);
+  const recorded = new Map([['n1', { trace: () => Promise.resolve(toService()), refusesTunnelOf: () => false }]]);
   const verdicts = async (hasServices: boolean) =>
     (await traceOverCluster(cluster, { from: 'shop/n1-0', to: 'service:shop/db' }, { recorded, hasServices })).meanings.flat();
   // The address of the Service alone is one outside the cluster, which the policy denies.
   expect(await verdicts(true)).toMatchObject([{ verdict: 'denied' }]);
   expect(await verdicts(false)).toEqual([undefined]);
+});
+
+it('a node that encrypts does not judge packets that a compiled node sends through the tunnel', async () => {
+  const cluster = new SimulatedCluster(exampleObjects(), usualSettings([]));
+  const recorded = new Map([
+    ['n2', { trace: () => Promise.reject(new Error('not asked')), refusesTunnelOf: (peer: string) => peer === 'n1' }],
+  ]);
+  const { traces } = await traceOverCluster(cluster, { from: 'shop/n1-0', to: 'shop/n2-0', family: 'ipv4' }, { recorded });
+  expect(traces[0]?.paths).toMatchObject([
+    {
+      verdict: 'unknown',
+      missing: { node: 'n2', reason: 'packets of n1 reach it without a tunnel, and there is no bundle of n1: add its bundle' },
+    },
+  ]);
 });

@@ -13,7 +13,7 @@ interface ClusterTrace {
 }
 
 /** Nodes with flows of their own, by name. */
-type RecordedNodes = ReadonlyMap<string, Pick<BundledNode, 'trace'>>;
+type RecordedNodes = ReadonlyMap<string, Pick<BundledNode, 'trace' | 'refusesTunnelOf'>>;
 
 interface KnownParts {
   /** Nodes that are not compiled, because their flows are known. */
@@ -58,6 +58,9 @@ async function answerOf(node: string, asked: NodeQuestion, { recorded, traceOn }
   // A compiled node expects the tunnel: that the kernels of two nodes can do without is not among the objects.
   if (asked.from.startsWith('direct:') && !recorded.has(node))
     return { failure: 'packets reach it without a tunnel, and there is no bundle of this node: add its bundle' };
+  const [, sender] = /^tunnel:([^/]+)\//.exec(asked.from) ?? [];
+  if (sender !== undefined && !recorded.has(sender) && recorded.get(node)?.refusesTunnelOf(sender))
+    return { failure: `packets of ${sender} reach it without a tunnel, and there is no bundle of ${sender}: add its bundle` };
   try {
     return { answer: await traceOn(node, asked) };
   } catch (thrown) {
