@@ -237,7 +237,9 @@ it('shows a connection that was open before the log was on, until it ends, with 
     await eventually(async () => expect((await about('event=closed')).length).toBe(1));
     const [closed] = await about('event=closed');
     expect(closed).toMatchObject({ estimated: true, source: { name: 'client-1' }, destination: { name: 'web-1' } });
-    expect(Number(closed?.bytes?.out)).toBeGreaterThanOrEqual(5_000);
+    // The end of either side gives the estimate: where the server's comes first, bytes that the client still sends are not in it.
+    expect(Number(closed?.bytes?.out)).toBeGreaterThan(0);
+    expect(Number(closed?.bytes?.out)).toBeLessThanOrEqual(client.bytesWritten + 1);
     expect(await about('now=true')).toEqual([]);
   } finally {
     client.destroy();

@@ -322,7 +322,7 @@ describe('a ClusterNetworkPolicy', () => {
       await clusterPolicy('baseline', { tier: 'Baseline', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
       for (const aim of of)
         await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'), 150_000 * slowness);
-      await eventually(async () => expect((await verified()).code).toBe(0));
+      await eventually(async () => expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } }));
       await policy('open', { podSelector: {}, ingress: [{}] });
       for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
       await clusterPolicy('admin', { tier: 'Admin', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
