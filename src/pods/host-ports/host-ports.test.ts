@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import { silentLog } from '../../base/log/log.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
@@ -170,6 +170,18 @@ describe('a pod that was attached by an earlier agent', () => {
     expect(set.hostPorts.problems()).toEqual([]);
     await set.close();
   });
+});
+
+it('connections of lost host ports are looked for once nftables is done, however often host ports were compared meanwhile', async () => {
+  const set = setUp();
+  set.hostPorts.adopt(owner, pod);
+  for (let comparison = 0; comparison < 50; comparison++) set.hostPorts.compare();
+  expect(set.forgotten).toEqual([]);
+  await set.nodeState.reconcilers.firewall.realized(set.nodeState.firewall.revision, patience());
+  await vi.waitFor(() => expect(set.forgotten).toEqual(['untranslated']));
+  set.hostPorts.compare();
+  await vi.waitFor(() => expect(set.forgotten).toEqual(['untranslated', 'untranslated']));
+  await set.close();
 });
 
 it.each([

@@ -64,6 +64,10 @@ export class HostPorts {
   #report: (sentences: readonly string[]) => void = () => undefined;
   /** Revision that nftables must have reached before an address that was released may be allocated again. */
   #lastForgotten = -1;
+  /** Revision of the last comparison, and number of comparisons. */
+  #revision = -1;
+  #comparisons = 0;
+  #isForgetting = false;
 
   constructor(options: HostPortsOptions) {
     this.#options = options;
@@ -90,14 +94,27 @@ export class HostPorts {
 
   /** Compares all host ports with the current state of the node and the cluster. */
   compare(): void {
-    const { nodeState, signal } = this.#options;
-    let last = -1;
-    for (const [owner, { pod }] of this.#served) last = Math.max(last, this.#want(owner, pod) ?? last);
+    for (const [owner, { pod }] of this.#served) this.#revision = Math.max(this.#revision, this.#want(owner, pod) ?? -1);
     this.#report(this.problems());
-    nodeState.reconcilers.firewall.realized(last, signal).then(
-      async () => await this.#forgetUntranslated(),
-      () => undefined, // the agent stops
-    );
+    this.#comparisons++;
+    if (!this.#isForgetting) void this.#forgetLost();
+  }
+
+  /** Deletes connections that are no longer translated once nftables has the state of the last comparison; one at a time. */
+  async #forgetLost(): Promise<void> {
+    const { nodeState, signal } = this.#options;
+    this.#isForgetting = true;
+    try {
+      for (let done = -1; done !== this.#comparisons; ) {
+        done = this.#comparisons;
+        await nodeState.reconcilers.firewall.realized(this.#revision, signal);
+        await this.#forgetUntranslated();
+      }
+    } catch {
+      // the agent stops
+    } finally {
+      this.#isForgetting = false;
+    }
   }
 
   /** Descriptions of host ports that are not served as their pod requests, one sentence each. */
