@@ -101,11 +101,11 @@ class RelayConnections extends Agent {
     this.failure = undefined;
     const stream = this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(greeted);
     stream.then(
-      (open) =>
-        opened?.(
-          null,
-          open.on('error', () => undefined),
-        ), // the request reports it
+      (open) => {
+        open.on('error', () => undefined); // the request reports it
+        open.once('close', () => clearTimeout(this.#idle.get(open))); // or the timer would keep the buffers of an exec that has ended
+        opened?.(null, open);
+      },
       (error: Error) => opened?.(error, undefined as unknown as Duplex), // with an error there is no stream
     );
   }
