@@ -18,7 +18,7 @@ import type { Verification } from '../../src/seinectl/policy/verification.ts';
 import { run } from '../../src/seinectl/program.ts';
 import { LoneServer } from '../support/lone-server.ts';
 import { SctpConversation, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
-import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
+import { type Aim, eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 /** NetworkPolicy with real packets. */
@@ -311,6 +311,9 @@ describe('a ClusterNetworkPolicy', () => {
     await lab.lab.api.send({ method: 'DELETE', path: `${clusterPoliciesPath}/${name}` }, patience()).catch(() => undefined);
   };
 
+  /** Pods that answer, of several attempts: one that is late on a busy host is not denied. */
+  const answered = async (aim: Aim) => (await lab.look({ ...aim, tries: 3, timeoutMs: 1_500 })).pods;
+
   // The agents look for the resource every 60 to 120 s as long as the cluster does not serve it.
   it('denies in the Admin tier what NetworkPolicies allow, and in the Baseline tier what they leave open', {
     timeout: 300_000 * slowness,
@@ -320,13 +323,12 @@ describe('a ClusterNetworkPolicy', () => {
     const subject = { pods: { namespaceSelector: {}, podSelector: {} } };
     try {
       await clusterPolicy('baseline', { tier: 'Baseline', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
-      for (const aim of of)
-        await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'), 150_000 * slowness);
+      for (const aim of of) await eventually(async () => expect(await answered(aim)).toEqual([]), 150_000 * slowness);
       await eventually(async () => expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } }));
       await policy('open', { podSelector: {}, ingress: [{}] });
       for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
       await clusterPolicy('admin', { tier: 'Admin', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
-      for (const aim of of) await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'));
+      for (const aim of of) await eventually(async () => expect(await answered(aim)).toEqual([]));
       expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } });
       await tiersAreRepaired();
       await tiersAreCollected();
