@@ -179,7 +179,7 @@ describe('remembered clients, after a time without agent', () => {
 
   /** Endpoint of each client; each has one. */
   async function bound(service: KubeService): Promise<readonly string[]> {
-    const seen = await Promise.all(aims(service).map((aim) => lab.look({ ...aim, tries: 3 })));
+    const seen = await Promise.all(aims(service).map((aim) => lab.look({ ...aim, tries: 3, timeoutMs: 5_000 })));
     expect(seen.flatMap(({ failures }) => failures)).toEqual([]);
     return seen.map(({ pods }) => pods.join('+'));
   }
