@@ -2,8 +2,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
-import type { Replica } from '../../kubernetes/client/replica/replica.ts';
-import { type LiveSettings, liveSettingsKey } from '../../kubernetes/resources/live-settings.ts';
+import { type FollowedSettings, followSetting, type SettingWarnings } from '../../kubernetes/resources/live-settings.ts';
 import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { EchoSocket } from '../../netlink/packets/icmp-echo.ts';
 import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
@@ -24,16 +23,13 @@ interface MeshParts {
   readonly events: EventRecorder;
   readonly observe: MeshOptions['observe'];
   /** Settings of all nodes that are followed. */
-  readonly liveSettings: Pick<Replica<LiveSettings>, 'get' | 'subscribe'>;
-  /** Reasons why settings do not count, by name. */
-  readonly warnings: Map<string, readonly string[]>;
+  readonly liveSettings: FollowedSettings;
+  readonly warnings: SettingWarnings;
 }
 
-const WARNING = 'mesh settings';
-
 /** Opens the observation of other nodes; `run` begins it. */
-export function openMesh(parts: MeshParts): Mesh {
-  const { config, peers, nodeState, started, events, observe } = parts;
+export function openMesh({ config, peers, nodeState, started, events, observe, liveSettings, warnings }: MeshParts): Mesh {
+  const configured = { intervalMs: config.mesh.interval, peers: config.mesh.peers };
   const ends = (name: string): readonly MeshEnds[] => {
     const node = started();
     const peer = peers.get(name);
@@ -50,7 +46,7 @@ export function openMesh(parts: MeshParts): Mesh {
   };
   return new Mesh({
     own: config.nodeName,
-    settings: followedSettings(parts),
+    settings: followSetting(liveSettings, { name: 'mesh settings', warnings }, (live) => meshSettings(configured, live)),
     names: sortedNames(peers, config.nodeName),
     ends,
     echo: sendMeshEcho,
@@ -60,22 +56,6 @@ export function openMesh(parts: MeshParts): Mesh {
     now: () => performance.now(),
     random: Math.random,
   });
-}
-
-/** Returns the settings in force: those of ConfigMap `seine-live`, else the configured ones. */
-function followedSettings({ config, liveSettings, warnings }: MeshParts): MeshOptions['settings'] {
-  const { interval: intervalMs, peers } = config.mesh;
-  const current = () => meshSettings({ intervalMs, peers }, liveSettings.get(liveSettingsKey));
-  let { settings } = current();
-  const apply = (): void => {
-    const { settings: now, faults } = current();
-    settings = now;
-    if (faults.length === 0) warnings.delete(WARNING);
-    else warnings.set(WARNING, faults);
-  };
-  liveSettings.subscribe(apply);
-  apply();
-  return () => settings;
 }
 
 /** Names of all nodes; sorted again only after one was added or removed. */

@@ -51,3 +51,36 @@ export const liveSettings: Resource<LiveSettings> = {
 
 /** Key of the object in a replica. */
 export const liveSettingsKey = `${namespace}/${name}`;
+
+/** Settings of all nodes, as a replica has them. */
+export interface FollowedSettings {
+  get(key: string): LiveSettings | undefined;
+  subscribe(listener: () => void): unknown;
+}
+
+/** Reasons why set values do not count, by name. */
+export type SettingWarnings = Map<string, readonly string[]>;
+
+/**
+ * Follows a setting as long as the agent runs.
+ *
+ * @param read returns the value in force and the reasons why a set value does not count, one sentence each
+ * @returns a function that returns the value in force
+ */
+export function followSetting<Value>(
+  settings: FollowedSettings,
+  { name, warnings }: { readonly name: string; readonly warnings: SettingWarnings },
+  read: (live: LiveSettings | undefined) => { readonly value: Value; readonly faults: readonly string[] },
+): () => Value {
+  const apply = (): Value => {
+    const { value, faults } = read(settings.get(liveSettingsKey));
+    if (faults.length === 0) warnings.delete(name);
+    else warnings.set(name, faults);
+    return value;
+  };
+  let inForce = apply();
+  settings.subscribe(() => {
+    inForce = apply();
+  });
+  return () => inForce;
+}

@@ -176,6 +176,14 @@ it('records the end of a connection once, by the packet of either end, with the 
   expect(log.get(1)?.packets).toBeUndefined();
 });
 
+it('counts a connection from before the log once, if there is no room for it', () => {
+  const { log } = opened();
+  for (let count = 0; count < 2; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  const before = { ...connection('10.0.0.5', '10.0.1.9'), source: { ip: parseIp('10.0.0.5'), port: 9 } };
+  for (let packet = 0; packet < 5; packet++) log.seen({ connection: before, isReply: false, tcp: tcp(packet, 1) }, 'pod');
+  expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 1]);
+});
+
 it('estimates no bytes if the begin was not seen, or the segment acknowledges nothing', () => {
   const { log } = opened({ openings: 100 });
   const seen = connection('10.0.0.5', '10.0.1.9');

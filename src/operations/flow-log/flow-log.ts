@@ -198,7 +198,7 @@ export class FlowLog {
     if (this.#opened.of(connection)) return;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
-      this.lost('rate', 1);
+      if (!this.#isRepeated(`seen ${tupleOf(connection)}`)) this.lost('rate', 1);
       return;
     }
     const number = this.#add({

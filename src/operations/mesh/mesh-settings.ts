@@ -29,7 +29,7 @@ interface LiveMesh {
 export function meshSettings(
   configured: MeshSettings,
   live: LiveMesh = {},
-): { readonly settings: MeshSettings; readonly faults: readonly string[] } {
+): { readonly value: MeshSettings; readonly faults: readonly string[] } {
   const faults: string[] = [];
   const inForce = (key: string, text: string | undefined, parse: (text: string) => number | string, otherwise: number): number => {
     const value = text === undefined ? otherwise : parse(text);
@@ -37,11 +37,11 @@ export function meshSettings(
     faults.push(`${key} in ConfigMap seine-system/seine-live: ${value}; the configured value is in force`);
     return otherwise;
   };
-  const settings = {
+  const value = {
     intervalMs: inForce('mesh.interval', live.meshInterval, parseMeshInterval, configured.intervalMs),
     peers: inForce('mesh.peers', live.meshPeers, parseMeshPeers, configured.peers),
   };
-  return { settings, faults };
+  return { value, faults };
 }
 
 function parseMeshPeers(text: string): number | string {

@@ -9,6 +9,7 @@ import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
 import { addClusterOptions, clusterHelp, isLocal, runWithAgents } from '../fleet/agents-of-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
 import type { RecordedSource } from '../recorded/recorded-source.ts';
+import { refusedAnswer } from '../refused-answer.ts';
 import type { Terminal } from '../terminal.ts';
 import { timeOption } from '../time-option.ts';
 import { connectionLines } from './connection-lines.ts';
@@ -33,7 +34,8 @@ Examples:
 
 With --at, the rows that the agents wanted at that time decide, which name the rules; labels of that time are not recorded.
 
-Exit codes: 0 allowed as far as the nodes decide; 1 denied, or for some ports or addresses; 2 no such pod, or a time that is not recorded.`;
+Exit codes: 0 allowed as far as the nodes decide; 1 denied, or for some ports or addresses; 2 no such pod, or a time that is not recorded; 3 an agent
+that cannot answer.`;
 
 /** Adds `seinectl policy explain`. */
 export function addPolicyExplain(policy: Command, context: ExplainConnectionContext): void {
@@ -85,7 +87,7 @@ function explainOnNodes(context: AgentsContext, connection: ConnectionEnds, flag
     pods: [from, to],
     output: flags.output,
     args: ['policy', 'explain', from, to, ...(port === undefined ? [] : [port])],
-    run: (agent, terminal, form) => explain(agent, connection, form, terminal),
+    run: (agent, terminal, form) => explain(agent, connection, form, terminal).catch((thrown: unknown) => refusedAnswer(thrown, terminal)),
   });
 }
 

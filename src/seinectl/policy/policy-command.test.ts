@@ -57,7 +57,8 @@ beforeEach(async () => {
   server = createServer((request, response) => {
     asked.push(request.url ?? '');
     const answer = answers[request.url?.split('?')[0] ?? ''];
-    response.writeHead(typeof answer === 'string' ? 400 : 200);
+    const isUnable = typeof answer === 'string' && answer.startsWith('[UNAVAILABLE]');
+    response.writeHead(typeof answer === 'string' ? (isUnable ? 503 : 400) : 200);
     response.end(typeof answer === 'string' ? `[INVALID_INPUT] ${answer}\n` : JSON.stringify(answer));
   });
   await new Promise<void>((resolve) => server?.listen(join(folder, 'agent.sock'), resolve));
@@ -209,6 +210,10 @@ describe('policy explain', () => {
     answers['/v1/policy/explain'] = { ...denied, verdict: 'allow', ends: [], remarks: [] };
     expect((await seinectl('explain', '2001:db8::7', 'db', '53/udp')).code).toBe(0);
     expect(asked).toEqual(['/v1/policy/explain?from=2001%3Adb8%3A%3A7&to=default%2Fdb&port=53%2FUDP']);
+  });
+  it('an agent that cannot answer is no denial: exit code 3', async () => {
+    answers['/v1/policy/explain'] = '[UNAVAILABLE] policies are not known yet';
+    expect(await seinectl('explain', 'shop/far', 'shop/db', '80')).toMatchObject({ code: 3, out: [] });
   });
   it.each(['0', '65536', 'http', '80/ICMP', '80/', ''])('rejects port %j', async (port) => {
     expect((await seinectl('explain', 'a', 'b', port)).code).toBe(2);

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { recordedElsewhere, recordedLines, recordedMs } from '../../../test/support/recorded-inputs.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
-import { ArchiveWriter } from '../../operations/support-bundle/archive.ts';
+import { writeBundle } from '../../../test/support/written-bundle.ts';
 import { run } from '../program.ts';
 
 let folder = '';
@@ -29,12 +29,10 @@ const isolated = {
 };
 
 async function bundle(lines = recordedLines(), events: readonly object[] = [isolated]): Promise<string> {
-  const path = join(folder, `${Math.random()}.tar.gz`);
-  const archive = new ArchiveWriter(path, 'seine-n1');
-  await archive.add('history/inputs.ndjson', Buffer.from(`${lines.join('\n')}\n`));
-  await archive.add('history/events.ndjson', Buffer.from(events.map((each) => `${JSON.stringify(each)}\n`).join('')));
-  await archive.close();
-  return path;
+  return await writeBundle(join(folder, `${Math.random()}.tar.gz`), {
+    'history/inputs.ndjson': `${lines.join('\n')}\n`,
+    'history/events.ndjson': events.map((each) => `${JSON.stringify(each)}\n`).join(''),
+  });
 }
 
 async function explain(...args: readonly string[]) {

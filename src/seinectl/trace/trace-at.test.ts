@@ -6,8 +6,8 @@ import { Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { recordedElsewhere, recordedLines, recordedMs } from '../../../test/support/recorded-inputs.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
+import { writeBundle } from '../../../test/support/written-bundle.ts';
 import { SegmentWriter } from '../../operations/history/segment-writer.ts';
-import { ArchiveWriter } from '../../operations/support-bundle/archive.ts';
 import { run } from '../program.ts';
 
 let folder = '';
@@ -22,12 +22,10 @@ afterEach(async () => {
 });
 
 async function bundle(lines: readonly string[], events: readonly object[] = []): Promise<string> {
-  const path = join(folder, `${Math.random()}.tar.gz`);
-  const archive = new ArchiveWriter(path, 'seine-n1');
-  await archive.add('history/inputs.ndjson', Buffer.from(`${lines.join('\n')}\n`));
-  await archive.add('history/events.ndjson', Buffer.from(events.map((each) => `${JSON.stringify(each)}\n`).join('')));
-  await archive.close();
-  return path;
+  return await writeBundle(join(folder, `${Math.random()}.tar.gz`), {
+    'history/inputs.ndjson': `${lines.join('\n')}\n`,
+    'history/events.ndjson': events.map((each) => `${JSON.stringify(each)}\n`).join(''),
+  });
 }
 
 async function trace(...args: readonly string[]) {

@@ -4,8 +4,8 @@ import type { NodeAttempts, NodeProbes, NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { followTrace, type NodeQuestion, type TraceAnswer } from '../../operations/path/whole-trace.ts';
 import type { AgentClient } from '../agent-client.ts';
-import { safeText } from '../escape.ts';
 import { outputOption, print } from '../output.ts';
+import { refusedAnswer } from '../refused-answer.ts';
 import type { Terminal } from '../terminal.ts';
 import { timeOption } from '../time-option.ts';
 import { type ProbeAgents, withConnections, withProbes } from './probe-path.ts';
@@ -83,18 +83,10 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .action((from: string, to: string, port: string | undefined, flags: TraceFlags) =>
       exitWith(
         traced(questionOf(from, to, port, flags), flags, { agent: agent(), terminal, env }).catch((thrown: unknown) =>
-          refused(thrown, terminal),
+          refusedAnswer(thrown, terminal),
         ),
       ),
     );
-}
-
-/** An agent that cannot answer now, or records nothing, is no denial. @returns the exit code. @throws other failures */
-function refused(thrown: unknown, terminal: Terminal): number {
-  if (!(thrown instanceof SeineError) || thrown.code !== 'REFUSED') throw thrown;
-  const old = thrown.context['status'] === 404 ? ' (the agent may be older than this seinectl)' : '';
-  terminal.remark(`seinectl: ${safeText(thrown.rawMessage)}${old}`);
-  return traceExitCodes.incomplete;
 }
 
 interface TraceRun extends Pick<TraceContext, 'terminal' | 'env'> {

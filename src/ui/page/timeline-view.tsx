@@ -4,6 +4,7 @@ import type { ClusterTimeline, TimelineEntry } from '../answers/timeline.ts';
 import { parameters, show } from './location.ts';
 import { AskedState, Badge, type BadgeTone, CommandLine, Field, Freshness, Gaps, isOld, NodeNames, Selection, ViewLink } from './parts.tsx';
 import { useAnswer } from './questions.ts';
+import { shownSource } from './source.ts';
 import { count } from './texts.ts';
 import { PeriodButtons, TimelineLanes } from './timeline-lanes.tsx';
 
@@ -234,12 +235,12 @@ function EventLine({ event, withNodes }: { readonly event: TimelineEntry; readon
   );
 }
 
-/** Leads to the path of a packet at that time. */
+/** Leads to the path of a packet at that time; not in bundles, of whose past there are no paths. */
 function EventTime({ time }: { readonly time: string }) {
   const { kind = 'pod', name = '' } = parameters.value;
   const end = { pod: { from: name }, service: { to: `service:${name}` }, node: { from: `node:${name}` } }[kind];
   const text = <time dateTime={time}>{time.slice(11, 23)}</time>;
-  if (!end) return text;
+  if (!end || shownSource.value?.kind === 'bundles') return text;
   return (
     <ViewLink to={{ view: 'trace', ...end, at: time }}>
       {text}
