@@ -5,7 +5,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
 import { deniedChoices, liveConnectionsChoices, policyModes, unencryptedPeersChoices } from '../../dataplane/compile/environment.ts';
 import { MESH_PEERS_MAX, parseMeshInterval } from '../../operations/mesh/mesh-settings.ts';
-import { parseTraceInterval } from '../../operations/trace/trace-interval.ts';
+import { parseTraceInterval, tracePeriod } from '../../operations/trace/trace-interval.ts';
 import { flowLogSchema, ipfixSchema, otlpSchema } from './flow-log-config.ts';
 import { absolutePath, size } from './value-schemas.ts';
 
@@ -131,12 +131,9 @@ const historySchema = z.strictObject({
 });
 
 /** Duration as a number with `s` or `m`, or 0. Output: milliseconds. */
-const interval = z.union([z.literal(0), z.string()]).transform((value, context): number => {
-  const parsed = parseTraceInterval(String(value));
-  if (parsed !== undefined) return parsed;
-  context.addIssue({ code: 'custom', message: 'is neither 0 nor a time such as 10s' });
-  return z.NEVER;
-});
+const interval = z
+  .union([z.literal(0), z.string().regex(tracePeriod, 'is neither 0 nor a time such as 10s')])
+  .transform((value) => parseTraceInterval(String(value)) ?? 0);
 
 /** Settings of traces. */
 const traceSchema = z.strictObject({

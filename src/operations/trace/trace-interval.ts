@@ -6,11 +6,13 @@ interface TraceInterval {
   readonly faults: readonly string[];
 }
 
+/** A period other than 0: a number with `s` or `m`. */
+export const tracePeriod = /^[1-9]\d{0,3}[sm]$/;
+
 /** Returns an interval such as `10s`, `2m` or `0` (ms); undefined for another text. Pure. */
 export function parseTraceInterval(text: string): number | undefined {
   if (text === '0') return 0;
-  const [, digits, unit] = /^([1-9]\d{0,3})([sm])$/.exec(text) ?? [];
-  return digits === undefined ? undefined : Number(digits) * (unit === 'm' ? 60_000 : 1_000);
+  return tracePeriod.test(text) ? Number.parseInt(text, 10) * (text.endsWith('m') ? 60_000 : 1_000) : undefined;
 }
 
 /** Returns the interval in force: that of the ConfigMap, if it is valid, else that of the configuration. Pure. */

@@ -2,9 +2,9 @@ import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { ClusterWhatIf } from '../../answers/what-if.ts';
 import { parameters, show } from '../location.ts';
-import { AskedState, CommandLine, Field, isOld } from '../parts.tsx';
+import { AskedState, CommandLine, isOld } from '../parts.tsx';
 import { type Asked, useAnswer } from '../questions.ts';
-import { Editor } from '../simulator/editor.tsx';
+import { ProposalFields } from './proposal-fields.tsx';
 import { WhatIfTable } from './what-if-table.tsx';
 
 /** Longest text of a proposal: the server reads 4 MiB. */
@@ -95,22 +95,7 @@ function ProposalForm({ compute }: Pick<AskedProposal, 'compute'>) {
         compute(removed);
       }}
     >
-      <Editor
-        id="proposal"
-        label="Changed or new objects: policies, labels of pods and namespaces, Services"
-        rows={10}
-        value={text.value}
-        onInput={(value) => {
-          text.value = value;
-        }}
-      />
-      <Field
-        id="removed"
-        label="Objects to delete"
-        value={removed}
-        hint="KIND/NAMESPACE/NAME, for example networkpolicy/shop/db-clients"
-        onInput={setRemoved}
-      />
+      <ProposalFields text={text} removed={removed} onRemoved={setRemoved} />
       <div class="actions">
         <button type="submit" class="primary" disabled={text.value.trim() === '' && removed.trim() === ''}>
           Compute the effect

@@ -6,6 +6,7 @@ import { AskedState, Badge, CommandLine, Field, Selection } from '../parts.tsx';
 import { MatrixAnswer } from '../policy/policy-matrix.tsx';
 import { count } from '../texts.ts';
 import { FamilyPaths } from '../trace-view.tsx';
+import { ProposalFields } from '../policy/proposal-fields.tsx';
 import { WhatIfTable } from '../policy/what-if-table.tsx';
 import { Editor } from './editor.tsx';
 import { loadedObjects } from './loaded-objects.ts';
@@ -140,21 +141,10 @@ export function SimulatedWhatIf() {
           setQuestion({ text: proposal.value, removed: names });
         }}
       >
-        <Editor
-          id="proposal"
-          label="Changed or new objects: policies, labels, Services"
-          rows={10}
-          value={proposal.value}
-          onInput={(value) => {
-            proposal.value = value;
-          }}
-        />
-        <Field
-          id="removed"
-          label="Objects to delete"
-          value={removed.value}
-          hint="KIND/NAMESPACE/NAME, for example networkpolicy/shop/db-clients"
-          onInput={(value) => {
+        <ProposalFields
+          text={proposal}
+          removed={removed.value}
+          onRemoved={(value) => {
             removed.value = value;
           }}
         />
