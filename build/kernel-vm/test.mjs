@@ -106,6 +106,11 @@ const parts = [
     files: ['test/kernel/flow-log.test.ts'],
   },
   {
+    name: 'flow-log-now',
+    what: 'seinectl flows --now by the kernel’s tracker; ends that are recorded with each value of flowLog.closes',
+    files: ['test/kernel/flow-log-now.test.ts'],
+  },
+  {
     name: 'probe',
     what: 'probes of seinectl trace: none is delivered, none is remembered',
     files: ['test/integration/probe-packets.test.ts'],

@@ -2,15 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { setLive } from '../../lab/demo/live-settings.ts';
 import { createAll } from '../../lab/demo/workload.ts';
-import { nodePaths } from '../../lab/plan/names.ts';
 import { type Probe, upload } from '../../lab/probe/probe.ts';
-import type { FlowLogState, FlowView } from '../../src/api/flow-log.ts';
-import { AgentClient } from '../../src/seinectl/agent-client.ts';
-import { readFlowLine } from '../../src/seinectl/flows/read-flows.ts';
+import type { FlowView } from '../../src/api/flow-log.ts';
 import { Random } from '../chaos/random.ts';
 import { ConnectionMix } from '../support/connection-mix.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
 import { countPackets, type PortCounts } from '../support/port-counters.ts';
+import { readFlowLog } from '../support/read-flow-log.ts';
 import { untilServed } from '../support/served.ts';
 import { eventually, type KubeService, ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -38,14 +36,7 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-async function read(number: number, query: string): Promise<{ readonly flows: readonly FlowView[]; readonly state?: FlowLogState }> {
-  const { apiSocket } = nodePaths(lab.lab.plan.dir, lab.lab.node(number).name);
-  const { status, body } = await new AgentClient(apiSocket).get(`/v1/flow-log?${query}`);
-  expect(status, body).toBe(200);
-  const lines = body.split('\n').flatMap((text) => (text === '' ? [] : [readFlowLine(text)]));
-  const state = lines.flatMap((line) => ('state' in line ? [line.state] : [])).at(-1);
-  return { flows: lines.flatMap((line) => ('flow' in line ? [line.flow] : [])), ...(state && { state }) };
-}
+const read = (number: number, query: string) => readFlowLog(lab, number, query);
 
 async function accounting(): Promise<readonly string[]> {
   const parameter = '/proc/sys/net/netfilter/nf_conntrack_acct';
