@@ -66,6 +66,11 @@ const parts = {
     args: ['--project', 'e2e', 'test/e2e/converge-crash'],
     env: { SEINE_TEST_KILLS: '40' },
   },
+  modes: {
+    what: 'traffic modes of two nodes changed under 1,000 packets per second in each direction, new and standing connections: of a million packets none is lost',
+    args: ['--project', 'e2e', 'test/e2e/peer-modes'],
+    env: { SEINE_TEST_MODE_PACKETS: '1000000' },
+  },
   encryption: {
     what: 'agents killed 40 times and the WireGuard device deleted 10 times under 1,000 packets per second: none leaves a node unencrypted',
     args: ['--project', 'e2e', 'test/e2e/wireguard'],

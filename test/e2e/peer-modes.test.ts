@@ -1,36 +1,54 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { transportInterface } from '../../lab/node/topology.ts';
-import { nodePaths } from '../../lab/plan/names.ts';
+import { type NetnsRef, nodePaths } from '../../lab/plan/names.ts';
 import { addressing, type TrafficMode } from '../../lab/plan/plan.ts';
-import { DatagramStream } from '../../lab/probe/datagram-stream.ts';
+import { ConnectionStream } from '../../lab/probe/connection-stream.ts';
 import { ask } from '../../lab/probe/probe.ts';
 import { cidrOf, type Family, parseIp } from '../../src/base/net/ip.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
+import { StandingConnection } from '../support/standing-connection.ts';
 import { slowness } from '../support/test-datapath.ts';
+import { echo, type StreamCount, UdpStream } from '../support/udp-stream.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 
 const families = ['ipv4', 'ipv6'] as const;
 const keyword = { ipv4: 'ip', ipv6: 'ip6' } as const;
 
-/** Nodes 1 and 3 are in one subnet, node 2 in another; a router is between the two. */
-/** Datagrams that one stream may lose over four changes of a mode: fewer than in half a second. */
+const echoPort = 7_100;
+/** Interval between two packets of a stream (ms) in short and in long runs: in those, 1,000 packets per second in each direction. */
+const [calmMs, denseMs] = [10, 2];
+
+/** Packets that are sent while modes change; 0: during one change to the tunnel and back. */
+const packetsWanted = Number(process.env['SEINE_TEST_MODE_PACKETS'] ?? '0');
+const changesTimeoutMs = 1_800_000;
+/** Packets that one stream may lose over four changes of a mode on a loaded host: the sockets of the userspace data path overflow there. */
 const lostMax = 50;
 
+/** Nodes 1 and 3 are in one subnet, node 2 in another; a router is between the two. */
 describe('nodes in hybrid mode', () => {
   let lab: ConvergeLab;
-  const streams: DatagramStream[] = [];
+  const streams: UdpStream[] = [];
+  const ends: (() => void)[] = [];
 
   beforeAll(async () => {
     lab = await ConvergeLab.start(3, undefined, { mode: 'hybrid', subnets: 2 });
     await lab.startPods();
     await untilDirect(1, 3);
     await untilDirect(3, 1);
+    ends.push(setUrgency(process.pid, urgent));
+    for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
+    for (const node of [1, 3])
+      for (const family of families) ends.push(await echo(lab.pod(`web-${node}`).netns, ipOf(`web-${node}`, family), echoPort));
   });
-  afterEach(() => {
-    for (const stream of streams.splice(0)) stream.close();
+  afterEach(async () => {
+    await lost();
   });
-  afterAll(async () => await lab?.remove());
+  afterAll(async () => {
+    for (const end of ends.toReversed()) end();
+    await lab?.remove();
+  });
 
   const ipOf = (pod: string, family: Family): string => lab.pod(pod).ips.find((ip) => parseIp(ip).family === family) ?? '';
   const networkOf = (node: number, family: Family): string =>
@@ -63,6 +81,13 @@ describe('nodes in hybrid mode', () => {
     await lab.untilReady(node);
   }
 
+  /** Sets the MTU of the tunnel: Open vSwitch reopens the gateway's interface when its MTU changes, and loses packets meanwhile. */
+  async function fixMtu(node: number): Promise<void> {
+    const { agentConfig } = nodePaths(lab.plan.dir, lab.node(node).name);
+    const mtu = /mtu (\d+)/.exec(await lab.exec(node, 'ip', 'link', 'show', 'antrea-gw0'))?.[1];
+    writeFileSync(agentConfig, `${readFileSync(agentConfig, 'utf8').trimEnd()}\ndefaultMTU: ${mtu}\n`);
+  }
+
   /** Counts packets of a pod that reach a node without a tunnel while `work` runs. */
   async function plainPackets(node: number, pod: string, work: () => Promise<void>): Promise<number> {
     const device = transportInterface(lab.plan);
@@ -75,38 +100,25 @@ describe('nodes in hybrid mode', () => {
     return Number(/packets (\d+)/.exec(listing)?.[1]);
   }
 
-  /** Datagrams in both directions between nodes 1 and 3, of pods and of processes of the nodes. */
-  async function startStreams(): Promise<void> {
-    const ends = families.flatMap((family) => [
-      { from: lab.pod('client-1').netns, address: ipOf('web-3', family) },
-      { from: lab.pod('client-3').netns, address: ipOf('web-1', family) },
-      { from: lab.node(1).netns, address: ipOf('web-3', family) },
-      { from: lab.node(3).netns, address: ipOf('web-1', family) },
-    ]);
-    for (const end of ends) streams.push(await DatagramStream.start({ ...end, port: 80, everyMs: 10 }));
-    await untilAnswered();
-  }
-
-  async function untilAnswered(): Promise<void> {
-    for (const [at, stream] of streams.entries())
-      await until(
-        () => stream.isAnswered,
-        20_000,
-        () => `stream ${at} is not answered`,
-      );
-  }
-
-  /** Ends the streams, and returns how many datagrams of each had no answer. */
-  async function lost(): Promise<readonly number[]> {
-    for (const stream of streams) stream.stop();
-    const missing = (): readonly number[] => streams.map(({ sent, answered }) => sent - answered);
+  /** Streams between nodes 1 and 3 in both directions and families, of pods and of processes of the nodes. */
+  async function startStreams(everyMs = calmMs): Promise<void> {
+    for (const { from, address } of families.flatMap(ways)) streams.push(await UdpStream.start(from, address, echoPort, everyMs));
     await until(
-      () => missing().every((count) => count === 0),
-      5_000,
-      () => '',
-    ).catch(() => undefined);
-    return missing();
+      () => streams.every(({ answered }) => answered > 15),
+      20_000,
+      () => `answers of the streams: ${streams.map(({ answered }) => answered)}`,
+    );
   }
+
+  const ways = (family: Family): readonly { readonly from: NetnsRef; readonly address: string }[] => [
+    { from: lab.pod('client-1').netns, address: ipOf('web-3', family) },
+    { from: lab.pod('client-3').netns, address: ipOf('web-1', family) },
+    { from: lab.node(1).netns, address: ipOf('web-3', family) },
+    { from: lab.node(3).netns, address: ipOf('web-1', family) },
+  ];
+
+  /** Ends the streams. */
+  const lost = async (): Promise<readonly StreamCount[]> => await Promise.all(streams.splice(0).map((stream) => stream.stop()));
 
   it('send to peers on their link without a tunnel, and to others through it', async () => {
     const reach = (to: string) => () => lab.untilReached(lab.pod('client-1'), lab.pod(to)).then(() => undefined);
@@ -161,7 +173,7 @@ describe('nodes in hybrid mode', () => {
     expect(after.filter(({ ageMs }) => ageMs < sinceMs - 1_000).map(({ text }) => text)).toEqual([]);
     const written = [...(await lab.metrics(1))].filter(([name]) => name.startsWith('reconcile_entries_total{part="host"'));
     expect(written.filter(([, count]) => count > 0)).toEqual([]);
-    expect(await lost()).toEqual(streams.map(() => 0));
+    expect((await lost()).map((count) => count.lost)).toEqual(families.flatMap(ways).map(() => 0));
   });
 
   it('restore a deleted route', async () => {
@@ -171,20 +183,51 @@ describe('nodes in hybrid mode', () => {
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-3'));
   });
 
-  it('change to the tunnel and back, one after the other, without an interruption', async () => {
-    await startStreams();
+  const toTunnel = async (): Promise<void> => {
     await change(3, 'encap');
     await untilTunnelled(3, 1);
     await untilTunnelled(1, 3);
     await change(1, 'encap');
     await untilTunnelled(1, 3);
-    await change(1, 'hybrid');
-    await change(3, 'hybrid');
+  };
+  const toDirect = async (mode: 'hybrid' | 'noEncap'): Promise<void> => {
+    await change(1, mode);
+    await change(3, mode);
     await untilDirect(1, 3);
     await untilDirect(3, 1);
-    // None is lost on a quiet host. On a loaded one up to five were, by a cause that is not known yet.
-    expect(Math.max(...(await lost()))).toBeLessThanOrEqual(lostMax);
+  };
+
+  it('change to the tunnel and back, one after the other, without an interruption', async () => {
+    await startStreams();
+    await toTunnel();
+    await toDirect('hybrid');
+    const counts = await lost();
+    expect(Math.max(...counts.map((count) => count.lost)), summary(counts)).toBeLessThanOrEqual(lostMax);
   });
+
+  it.runIf(packetsWanted > 0)(
+    `lose none of ${packetsWanted} packets and no connection while all modes change`,
+    { timeout: changesTimeoutMs },
+    async () => {
+      for (const node of [1, 3]) await fixMtu(node);
+      await startStreams(denseMs);
+      const opened = families.flatMap(ways).map((way) => new ConnectionStream({ ...way, port: 80, perSecond: 10 }));
+      const standing = await Promise.all(families.flatMap(ways).map((way) => StandingConnection.open({ ...way, port: 80 })));
+      let changes = 0;
+      for (const modes = ['noEncap', 'hybrid'] as const; sentBy(streams) < packetsWanted; changes += 4) {
+        await toTunnel();
+        await toDirect(modes[(changes / 4) % 2] ?? 'hybrid');
+        console.log(`${changes + 4} changes, ${sentBy(streams)} packets`);
+      }
+      const counts = await lost();
+      const connections = await Promise.all(opened.map((stream) => stream.stop()));
+      const ended = (await Promise.all(standing.map((connection) => connection.close()))).filter((end) => end !== undefined);
+      console.log(`${changes} changes: ${summary(counts)}; ${connections.reduce((sum, each) => sum + each.opened, 0)} new connections`);
+      expect(counts.filter((count) => count.lost > 0)).toEqual([]);
+      expect(connections.flatMap(({ failures }) => failures)).toEqual([]);
+      expect(ended).toEqual([]);
+    },
+  );
 
   it('return to the tunnel when the network drops packets with pods’ addresses', async () => {
     const device = transportInterface(lab.plan);
@@ -201,3 +244,10 @@ describe('nodes in hybrid mode', () => {
     await lab.exec(3, 'nft', 'delete', 'table', 'inet', 'probe');
   });
 });
+
+const sentBy = (streams: readonly { readonly sent: number }[]): number => streams.reduce((sum, { sent }) => sum + sent, 0);
+
+function summary(counts: readonly StreamCount[]): string {
+  const lost = counts.map((count) => count.lost).join(', ');
+  return `lost ${lost} of ${sentBy(counts)} packets, at most ${Math.max(...counts.map(({ longestGap }) => longestGap))} one after another`;
+}

@@ -3,8 +3,7 @@ import { bindUdpIn } from '../../lab/probe/sockets.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
 import { slowness } from './test-datapath.ts';
 
-/** Interval between two datagrams (ms). At 1 kHz an emulated host loses packets for want of time. */
-const intervalMs = slowness;
+const usualMs = 1;
 /** Maximum after a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
 const burstMax = 3;
 const settleMs = 500 * slowness;
@@ -28,26 +27,29 @@ export async function echo(netns: string, address: string, port: number): Promis
   return () => socket.close();
 }
 
-/** Numbered datagrams from a namespace to an echo, until stopped, at 1 kHz (emulated: 125 Hz). Those that do not come back are lost. */
+/** Numbered datagrams from a namespace to an echo, until stopped, at 1 kHz if not said otherwise. Those that do not come back are lost. */
 export class UdpStream {
   readonly #socket: Socket;
   readonly #answered = new Set<number>();
   readonly #timer: NodeJS.Timeout;
+  readonly #everyMs: number;
   #sent = 0;
   #sentUntilMs = performance.now();
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, everyMs: number) {
     this.#socket = socket;
+    this.#everyMs = everyMs;
     socket.on('message', (message) => this.#answered.add(message.readUInt32BE(0)));
     socket.on('error', () => {}); // a rejection counts as a loss
-    this.#timer = setInterval(() => this.#sendDue(), intervalMs);
+    this.#timer = setInterval(() => this.#sendDue(), everyMs);
   }
 
-  static async start(netns: string, address: string, port: number): Promise<UdpStream> {
+  /** @param everyMs interval between two datagrams; an emulated host, which would lose some for want of time, gets a multiple of it */
+  static async start(netns: string, address: string, port: number, everyMs = usualMs): Promise<UdpStream> {
     const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
     socket.setRecvBufferSize(1 << 20);
     await new Promise<void>((resolve) => socket.connect(port, address, resolve));
-    return new UdpStream(socket);
+    return new UdpStream(socket, everyMs * slowness);
   }
 
   get answered(): number {
@@ -76,8 +78,8 @@ export class UdpStream {
   /** One per interval. Datagrams that a pause of this process prevented are not made up for. */
   #sendDue(): void {
     const nowMs = performance.now();
-    const due = Math.min(burstMax, Math.floor((nowMs - this.#sentUntilMs) / intervalMs));
-    this.#sentUntilMs = due === burstMax ? nowMs : this.#sentUntilMs + due * intervalMs;
+    const due = Math.min(burstMax, Math.floor((nowMs - this.#sentUntilMs) / this.#everyMs));
+    this.#sentUntilMs = due === burstMax ? nowMs : this.#sentUntilMs + due * this.#everyMs;
     for (let each = 0; each < due; each++) {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(this.#sent++);
