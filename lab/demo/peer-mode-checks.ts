@@ -8,17 +8,22 @@ const directWithinMs = 60_000;
 
 /** Interface of the bridge: packets that the kernel sends there are in the tunnel. */
 const gateway = 'antrea-gw0';
+const encrypted = 'antrea-wg0';
 
 /** Checks of the ways between nodes, for one family, where the mode is not the tunnel for all. */
 export function peerModeChecks(scene: DemoLab, family: Family): DemoCheck[] {
-  const { mode = 'encap' } = scene.plan;
-  if (mode === 'encap') return [];
+  const { mode = 'encap', encryption } = scene.plan;
+  if (encryption === undefined && mode === 'encap') return [];
+  const name = encryption === undefined ? 'direct' : encryption;
   return [
-    { name: `peer-mode.direct.${family}`, run: (signal) => eventually(() => waysAreAsConfigured(scene, family, signal), directWithinMs) },
+    { name: `peer-mode.${name}.${family}`, run: (signal) => eventually(() => waysAreAsConfigured(scene, family, signal), directWithinMs) },
   ];
 }
 
-/** Checks that each node sends to peers in its subnet, or with `noEncap` to all, without the bridge, and to others through it. */
+/**
+ * Checks that each node sends to peers in its subnet, or with `noEncap` to all, without the bridge, and to others through it; with
+ * encryption to all by the device that encrypts.
+ */
 async function waysAreAsConfigured(scene: DemoLab, family: Family, signal: AbortSignal): Promise<Verdict> {
   const { plan } = scene;
   const pairs = plan.nodes.flatMap((from, at) =>
@@ -28,16 +33,17 @@ async function waysAreAsConfigured(scene: DemoLab, family: Family, signal: Abort
   let direct = 0;
   for (const { from, to, number } of pairs) {
     const device = await deviceTo(from, ofFamily(demoPod(scene, 'web', number).ips, family), signal);
-    const isDirect = device !== gateway;
-    if (isDirect) direct++;
-    if (isDirect !== isDirectPair(plan, from, to)) wrong.push(`${from.name} → ${to.name} by ${device}`);
+    if (device !== gateway) direct++;
+    if (!isAsConfigured(device, plan, from, to)) wrong.push(`${from.name} → ${to.name} by ${device}`);
   }
   const detail = wrong.length === 0 ? `${direct} of ${pairs.length} pairs of nodes without a tunnel` : wrong.slice(0, 4).join('; ');
   return { ok: wrong.length === 0, detail };
 }
 
-function isDirectPair(plan: LabPlan, from: NodePlan, to: NodePlan): boolean {
-  return plan.mode === 'noEncap' || subnetOf(plan, from) === subnetOf(plan, to);
+function isAsConfigured(device: string, plan: LabPlan, from: NodePlan, to: NodePlan): boolean {
+  if (plan.encryption !== undefined) return device === encrypted;
+  const isDirect = plan.mode === 'noEncap' || subnetOf(plan, from) === subnetOf(plan, to);
+  return (device !== gateway) === isDirect;
 }
 
 async function deviceTo({ netns }: NodePlan, address: string, signal: AbortSignal): Promise<string> {
