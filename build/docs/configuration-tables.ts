@@ -118,6 +118,7 @@ const groups: Groups = {
   flowLog: {
     'flowLog.enabled': 'record connections of pods: [flow log](flow-log.md)',
     'flowLog.openings': 'opened connections a second that a node records, shared equally by its namespaces; further ones are counted',
+    'flowLog.sampling': 'of so many connections one is recorded: [sampling](flow-log.md#sampling)',
     'flowLog.records': 'records in memory, of 128 bytes each',
     'flowLog.denied': 'record denied connections of all pods',
     'flowLog.closes':

@@ -107,7 +107,7 @@ const parts = [
   },
   {
     name: 'flow-log-now',
-    what: 'seinectl flows --now by the kernel’s tracker; ends that are recorded with each value of flowLog.closes',
+    what: 'seinectl flows --now by the kernel’s tracker; ends with each value of flowLog.closes; one of four connections',
     files: ['test/kernel/flow-log-now.test.ts'],
   },
   {

@@ -76,9 +76,9 @@ export interface FlowView {
   readonly endedAt?: string;
 }
 
-export const lossCauses = ['meter', 'rate', 'queue', 'ends', 'denied', 'names', 'kernel', 'disk'] as const;
+export const lossCauses = ['sampling', 'meter', 'rate', 'queue', 'ends', 'denied', 'names', 'kernel', 'disk'] as const;
 /**
- * Causes why a connection has no record. `meter`: beyond the rate of its pod, limited by OVS. `rate`: beyond the rate of the node. `queue`:
+ * Causes why a connection has no record. `sampling`: not chosen by `flowLog.sampling`. `meter`: beyond the rate of its pod, limited by OVS. `rate`: beyond the rate of the node. `queue`:
  * OVS counted it, and its copy did not arrive. `ends`: ends of TCP connections on the userspace data path, for any of these reasons.
  * `denied`: packets beyond the meters of denied packets. `names`: recorded without a name, because there are too many names. `kernel`:
  * moments in which events of connection tracking were not read. `disk`: recorded in memory only.
@@ -91,6 +91,8 @@ export type FlowLosses = Readonly<Record<LossCause, number>>;
 export interface FlowLogState {
   readonly node: string;
   readonly enabled: boolean;
+  /** One of so many connections is recorded; absent: each. */
+  readonly sampling?: number;
   /** Events that this node can see, e.g. no byte counts on the userspace data path. */
   readonly sources: readonly string[];
   /** Time from which the answer is complete; absent while the log is off. */

@@ -9,13 +9,22 @@ import { compiled } from './compiled.ts';
 import { addressOf, serverIn } from './connection-rows.ts';
 import { type Measured, median } from './row.ts';
 
-export const flowLogRowNames = ['flows.connrate', 'flows.connection.cpu', 'flows.agent.cpu', 'flows.switch.cpu', 'flows.rss'];
+export const flowLogRowNames = [
+  ...['flows.connrate', 'flows.connection.cpu', 'flows.agent.cpu', 'flows.switch.cpu'],
+  ...['flows.sampled.connrate', 'flows.sampled.connection.cpu', 'flows.sampled.agent.cpu', 'flows.sampled.switch.cpu'],
+  'flows.rss',
+];
 
 const port = 80;
 /** Pods that open connections: each has its own rate of 200 records a second. */
 const clients = 8;
 const rounds = 7;
 const seconds = 3;
+/** Value of `flowLog.sampling` of the rows `flows.sampled`. */
+const sampling = 8;
+
+export type LogState = 'off' | 'on' | 'sampled';
+const states: readonly LogState[] = ['off', 'on', 'sampled'];
 /** Clock ticks a second of /proc/PID/stat (proc(5)). */
 const ticksPerSecond = 100;
 const signal = new AbortController().signal;
@@ -32,7 +41,7 @@ interface Round {
   readonly children: number;
 }
 
-/** Cost of the flow log: connections of eight pods to one, with the log on and off in turn. */
+/** Cost of the flow log: connections of eight pods to one, with the log off, on, and recording one of eight in turn. */
 export async function flowLogRows(print: (text: string) => void): Promise<readonly Measured[]> {
   print('connections of eight pods, with the flow log and without');
   const lab = await BenchLab.start({ families: ['ipv4'] });
@@ -52,16 +61,16 @@ async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
   if (!server) throw new Error('no pod');
   const address = addressOf(side, server);
   const answering = await serverIn(server.netns, compiled('connects'), 'serve', address, String(port));
-  const taken: Record<'on' | 'off', Round[]> = { on: [], off: [] };
+  const taken: Record<LogState, Round[]> = { on: [], off: [], sampled: [] };
   const memory: Record<'on' | 'off', number[]> = { on: [], off: [] };
   try {
     for (let round = 0; round < rounds; round++)
-      for (const state of round % 2 === 0 ? (['off', 'on'] as const) : (['on', 'off'] as const)) {
+      for (const state of round % 2 === 0 ? states : states.toReversed()) {
         await turnFlowLog(lab, state);
         const measured = await connect(lab, askers, address);
         if (round > 0) taken[state].push(measured); // the first round warms up
         // Without the log: before it is first turned on, for memory is not returned.
-        if (state === 'on' ? round > 0 : round === 0) memory[state].push(lab.residentMemory());
+        if (state === 'on' ? round > 0 : state === 'off' && round === 0) memory[state].push(lab.residentMemory());
       }
   } finally {
     answering.kill('SIGKILL');
@@ -71,36 +80,51 @@ async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
   return rowsOf(taken, memory);
 }
 
-function rowsOf({ on, off }: Record<'on' | 'off', readonly Round[]>, memory: Record<'on' | 'off', readonly number[]>): readonly Measured[] {
+function rowsOf(
+  { on, off, sampled }: Record<LogState, readonly Round[]>,
+  memory: Record<'on' | 'off', readonly number[]>,
+): readonly Measured[] {
   const peer = (values: readonly number[]) => ({ name: 'without the flow log', values });
-  // Per 1,000 recorded connections per second, beyond what the agent takes without the log.
+  // Per 1,000 connections per second that are recorded, or of which one of eight is, beyond what the agent takes without the log.
   const idle = median(off.map(({ agent }) => agent));
-  const cost = on.map(({ agent, recorded }) => ((agent - idle) * 100_000) / recorded);
+  const cost = (values: readonly Round[], of = 1) => values.map(({ agent, recorded }) => ((agent - idle) * 100_000) / (recorded * of));
+  const rates = (values: readonly Round[]) => values.map(({ rate }) => rate);
   const each = (values: readonly Round[]) => values.map(({ vswitchd, rate }) => (vswitchd * 1e6) / rate);
   const whole = (values: readonly Round[]) =>
     values.map(({ agent, vswitchd, children, rate }) => ((agent + vswitchd + children) * 1e6) / rate);
   return [
-    { name: 'flows.connrate', unit: 'connections/s', ours: on.map(({ rate }) => rate), peer: peer(off.map(({ rate }) => rate)) },
+    { name: 'flows.connrate', unit: 'connections/s', ours: rates(on), peer: peer(rates(off)) },
     // Of all that share the CPUs but the server: where these are busy, the rate is in inverse proportion, whatever else runs on the host.
     { name: 'flows.connection.cpu', unit: 'µs/connection', ours: whole(on), peer: peer(whole(off)) },
-    { name: 'flows.agent.cpu', unit: '% of a CPU at 1,000/s', ours: cost },
+    { name: 'flows.agent.cpu', unit: '% of a CPU at 1,000/s', ours: cost(on) },
     { name: 'flows.switch.cpu', unit: 'µs/connection', ours: each(on), peer: peer(each(off)) },
+    { name: 'flows.sampled.connrate', unit: 'connections/s', ours: rates(sampled), peer: peer(rates(off)) },
+    { name: 'flows.sampled.connection.cpu', unit: 'µs/connection', ours: whole(sampled), peer: peer(whole(off)) },
+    { name: 'flows.sampled.agent.cpu', unit: '% of a CPU at 1,000/s', ours: cost(sampled, sampling) },
+    { name: 'flows.sampled.switch.cpu', unit: 'µs/connection', ours: each(sampled), peer: peer(each(off)) },
     { name: 'flows.rss', unit: 'MiB', ours: memory.on, peer: peer(memory.off) },
   ];
 }
 
-export async function turnFlowLog(lab: BenchLab, state: 'on' | 'off'): Promise<void> {
-  await setLive(lab.api, { 'flowLog.enabled': state === 'on' ? 'true' : null }, signal);
+export async function turnFlowLog(lab: BenchLab, state: LogState): Promise<void> {
+  const isOn = state !== 'off';
+  const settings = { 'flowLog.enabled': isOn ? 'true' : null, 'flowLog.sampling': state === 'sampled' ? String(sampling) : null };
+  await setLive(lab.api, settings, signal);
   await until(
-    async () => (await lab.metric('flow_log_enabled')) === (state === 'on' ? 1 : 0) && (await companions(lab)) > 0 === (state === 'on'),
+    async () => {
+      const [copying, choosing] = await flowsOnBridge(lab);
+      return (await lab.metric('flow_log_enabled')) === (isOn ? 1 : 0) && copying === isOn && choosing === (state === 'sampled');
+    },
     10_000,
     `the flow log to be ${state}`,
   );
 }
 
-async function companions(lab: BenchLab): Promise<number> {
+/** Reports whether flows copy openings, and whether they choose them by their source ports. */
+async function flowsOnBridge(lab: BenchLab): Promise<readonly [copying: boolean, choosing: boolean]> {
   const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
-  return dump.split('\n').filter((line) => line.includes('userdata=0c')).length;
+  const copies = dump.split('\n').filter((line) => line.includes('userdata=0c'));
+  return [copies.length > 0, copies.some((line) => line.includes('ct_tp_src='))];
 }
 
 async function connect(lab: BenchLab, askers: readonly { readonly netns: string }[], address: string): Promise<Round> {

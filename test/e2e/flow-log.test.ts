@@ -3,13 +3,16 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
+import { setLive } from '../../lab/demo/live-settings.ts';
 import { createAll } from '../../lab/demo/workload.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { ask } from '../../lab/probe/probe.ts';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../src/api/flow-log.ts';
 import { features } from '../../src/dataplane/pipeline/cookie.ts';
+import { priority } from '../../src/dataplane/pipeline/flow.ts';
 import { openedMeters } from '../../src/dataplane/pipeline/well-known.ts';
+import { isSampled } from '../../src/operations/flow-log/sources/sampled-connections.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
 import { readFlowLine, readSummaries } from '../../src/seinectl/flows/read-flows.ts';
@@ -358,6 +361,60 @@ it('exports connections as OTLP logs and by IPFIX, from the bundled agent', asyn
     ipfix.close();
     await otlp.close();
   }
+});
+
+/** Openings that OVS has counted in the flows for connections that are not chosen. */
+async function notSampledBy(number: number): Promise<number> {
+  const dump = await lab.lab.exec(number, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
+  const levels = [priority.overNormal, priority.overHigh].map((level) => `priority=${level},`);
+  const lines = dump.split('\n').filter((line) => levels.some((level) => line.includes(level)));
+  expect(lines.length).toBeGreaterThan(0);
+  return lines.reduce((sum, line) => sum + Number(/n_packets=(\d+)/.exec(line)?.[1]), 0);
+}
+
+it('records the same one of four connections at both nodes, from the moment of the change, and counts the others', async () => {
+  const sampledAt = async () => (await Promise.all(nodes().map((node) => read(node, 'last=0')))).map(({ state }) => state.sampling);
+  const [client, server] = [lab.lab.pod('client-1').node, lab.lab.pod('web-2').node];
+  expect(client).not.toBe(server);
+  const [first, count] = [40_000, 16];
+  const ports = Array.from({ length: count }, (_, at) => first + at);
+  const chosen = ports.filter((port) => isSampled(4, port));
+  const [clusterIp = ''] = (service.spec.clusterIPs ?? []).filter((ip) => !ip.includes(':'));
+  const recordedPorts = async (node: string, reporter: string) =>
+    (await read(node)).flows
+      .filter((flow) => flow.event === 'opened' && flow.reporter === reporter && flow.source.name === 'client-1')
+      .flatMap(({ source: { port = 0 } }) => (port >= first && port < first + count ? [port] : []))
+      .toSorted();
+  try {
+    await setLive(lab.lab.api, { 'flowLog.sampling': '4' }, signal());
+    await eventually(async () => expect(await sampledAt()).toEqual([4, 4, 4]));
+    for (const number of [1, 2, 3]) await eventually(async () => void (await notSampledBy(number)));
+    const send = async (port: number, address: string): Promise<void> => {
+      const socket = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), port);
+      try {
+        const answered = new Promise<void>((resolve) => socket.once('message', () => resolve()));
+        await eventually(async () => {
+          socket.send('who\n', 80, address);
+          expect(await Promise.race([answered.then(() => 'answered'), nextTurn('waiting')])).toBe('answered');
+        });
+      } finally {
+        socket.close();
+      }
+    };
+    for (const port of ports) await send(port, port % 4 === 0 ? clusterIp : lab.ip('web-2', 'ipv4'));
+    await eventually(async () => {
+      const atServer = await recordedPorts(server, 'destination');
+      const atClient = [...(await recordedPorts(client, 'source')), ...(await recordedPorts(client, 'both'))].toSorted();
+      expect(atClient).toEqual(chosen);
+      expect(chosen).toEqual(expect.arrayContaining(atServer)); // the Service has an endpoint on each node
+      expect(atServer).toEqual(expect.arrayContaining(chosen.filter((port) => port % 4 !== 0)));
+      for (const [at, node] of nodes().entries())
+        expect((await read(node, 'last=0')).state.losses.sampling).toBe(await notSampledBy(at + 1));
+    });
+  } finally {
+    await setLive(lab.lab.api, { 'flowLog.sampling': null }, signal());
+  }
+  await eventually(async () => expect(await sampledAt()).toEqual([undefined, undefined, undefined]));
 });
 
 it('answers each datagram to a Service without endpoints while a pod floods openings', async () => {

@@ -5,6 +5,7 @@ import { setLive } from '../../lab/demo/live-settings.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { bindUdpIn, connectTcpIn } from '../../lab/probe/sockets.ts';
 import type { FlowView } from '../../src/api/flow-log.ts';
+import { isSampled } from '../../src/operations/flow-log/sources/sampled-connections.ts';
 import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
 import { agentOfNode, readFlowLog } from '../support/read-flow-log.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
@@ -127,6 +128,38 @@ it('lists a connection that was opened before the log was on, as seen and with t
   } finally {
     client.destroy();
   }
+});
+
+it('records openings and ends of one of four connections, and counts the others', async () => {
+  const sampling = async () => (await readFlowLog(lab, node, 'last=0')).state?.sampling;
+  await setLive(lab.lab.api, { 'flowLog.sampling': '4' }, signal());
+  await eventually(async () => expect(await sampling()).toBe(4));
+  const dump = () => lab.lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
+  await eventually(async () => expect(await dump()).toContain('ct_tp_src=0/0x6'));
+  const lost = async () => (await readFlowLog(lab, node, 'last=0')).state?.losses.sampling ?? 0;
+  const before = await lost();
+  const [first, count] = [40_000, 16];
+  const chosen: number[] = [];
+  for (let port = first; port < first + count; port++) {
+    if (isSampled(4, port)) chosen.push(port);
+    const socket = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), port);
+    const answered = new Promise<void>((resolve) => socket.once('message', () => resolve()));
+    socket.send('who\n', 80, lab.ip('web-1', 'ipv4'));
+    await answered;
+    socket.close();
+    await forget('udp', port);
+  }
+  const ports = async (event: string) =>
+    (await readFlowLog(lab, node, `event=${event}&protocol=udp&last=1000`)).flows
+      .flatMap(({ source: { port = 0 } }) => (port >= first && port < first + count ? [port] : []))
+      .toSorted();
+  await eventually(async () => {
+    expect(await ports('opened')).toEqual(chosen);
+    expect(await ports('closed')).toEqual(chosen);
+    expect((await lost()) - before).toBeGreaterThanOrEqual(count - chosen.length);
+  });
+  await setLive(lab.lab.api, { 'flowLog.sampling': null }, signal());
+  await eventually(async () => expect(await sampling()).toBeUndefined());
 });
 
 it('records ends with closes: auto, and with closes: never neither ends nor changes parameters of the kernel', async () => {

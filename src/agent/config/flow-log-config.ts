@@ -3,6 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { closesChoices } from '../../operations/flow-log/closes-choices.ts';
 import { exportFilter } from '../../operations/flow-log/export/export-filter.ts';
 import type { IpfixCollector } from '../../operations/flow-log/export/ipfix-receiver.ts';
+import { samplingChoices } from '../../operations/flow-log/sources/sampled-connections.ts';
 import { absolutePath, size } from './value-schemas.ts';
 
 /** Records that are exported; the schema of a query is that of `seinectl flows`. */
@@ -54,11 +55,13 @@ export const ipfixSchema = z.strictObject({
   filter: exportedFlows.refine((text) => text !== 'summary', 'must be all or filters: IPFIX has no summaries').default('all'),
 });
 
-/** Settings of the flow log. The ConfigMap `seine-live` takes precedence over `enabled`. */
+/** Settings of the flow log. The ConfigMap `seine-live` takes precedence over `enabled` and `sampling`. */
 export const flowLogSchema = z.strictObject({
   enabled: z.boolean().default(false),
   /** Maximum number of opened connections per second that this node records, shared equally by its namespaces; further ones are counted. */
   openings: z.int().min(1).max(10_000).default(2_000),
+  /** One of so many connections is recorded, chosen by the source port so that both nodes choose the same ones; denied ones always are. */
+  sampling: z.literal(samplingChoices).default(1),
   /** Number of records in memory, of 128 bytes each. */
   records: z.int().min(1_024).max(1_048_576).default(65_536),
   /** True if denied connections of all pods are recorded. */

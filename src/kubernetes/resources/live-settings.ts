@@ -9,6 +9,8 @@ export interface LiveSettings {
   readonly denied?: string;
   /** Value of `flowLog.enabled`, likewise. */
   readonly flowLog?: string;
+  /** Value of `flowLog.sampling`, likewise. */
+  readonly flowSampling?: string;
   /** Value of `trace.background`, likewise. */
   readonly traceBackground?: string;
   /** Values of `mesh.interval` and `mesh.peers`, likewise. */
@@ -26,6 +28,7 @@ const keys: Readonly<Record<keyof LiveSettings, string>> = {
   policyMode: 'policy.mode',
   denied: 'policy.denied',
   flowLog: 'flowLog.enabled',
+  flowSampling: 'flowLog.sampling',
   traceBackground: 'trace.background',
   meshInterval: 'mesh.interval',
   meshPeers: 'mesh.peers',
@@ -38,7 +41,7 @@ export const liveSettings: Resource<LiveSettings> = {
   kind: 'ConfigMap',
   path: `/api/v1/namespaces/${namespace}/configmaps`,
   fieldSelector: `metadata.name=${name}`,
-  revision: 4,
+  revision: 5,
   project: (raw) => {
     const { data } = parseObject(schema, raw);
     const set = Object.entries(keys).flatMap(([member, key]) => {

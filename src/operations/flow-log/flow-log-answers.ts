@@ -192,10 +192,12 @@ async function* later(port: FlowLogPort, { matches, sinceMs, log, next }: Follow
 }
 
 function stateOf(port: FlowLogPort, { sinceMs, skipped }: { readonly sinceMs: number; readonly skipped: number }): FlowLogState {
-  const log = port.running().flowLog.running()?.flows;
+  const running = port.running().flowLog.running();
+  const log = running?.flows;
   return {
     node: port.config.nodeName,
     enabled: log !== undefined,
+    ...(running && running.sampling > 1 && { sampling: running.sampling }),
     sources: log ? sourcesOf(port.config) : [],
     ...(log && { completeFrom: new Date(Math.max(log.completeFromMs, sinceMs)).toISOString() }),
     losses: log?.lossesSince(sinceMs) ?? noLosses,
@@ -209,7 +211,7 @@ function sourcesOf(config: FlowLogPort['config']): readonly string[] {
   return ['opened', ...(isUserspace ? ['seen'] : []), 'denied', 'refused', ...(recordsEnds(config) ? closed : [])];
 }
 
-const noLosses: FlowLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+const noLosses: FlowLosses = { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 
 function line(value: FlowLine): string {
   return `${JSON.stringify(value)}\n`;

@@ -20,7 +20,7 @@ const matrix: PolicyMatrix = {
 function opened(more: Partial<FlowLogOptions> = {}) {
   const clock = { wall: 1_000_000, steady: 0 };
   const log = new FlowLog({
-    ...{ openings: 2, records: 8, matrix: () => matrix, notEnforcedFor: () => undefined },
+    ...{ openings: 2, records: 8, matrix: () => matrix, matrixRevision: () => 1, notEnforcedFor: () => undefined },
     names: {
       ownerOf: ({ text }: Ip) => owners[text],
       isInPodNetwork: ({ text }) => text.startsWith('10.0.'),

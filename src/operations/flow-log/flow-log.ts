@@ -13,11 +13,11 @@ import {
   type AddressNames,
   type ClosedConnection,
   type DeniedConnection,
-  decisionAt,
   namedEnd,
   namedService,
   type SeenConnection,
 } from './sources/attribution.ts';
+import { KnownDecisions } from './sources/known-decisions.ts';
 import type { LaterPacket } from './sources/seen-packet.ts';
 import { firstOfBoth, numbersNow, payloadBytes } from './sources/tcp-bytes.ts';
 
@@ -35,6 +35,8 @@ export interface FlowLogOptions {
   readonly names: AddressNames;
   /** Returns the matrix of policies in force. */
   readonly matrix: () => PolicyMatrix;
+  /** Returns a number that grows whenever the matrix may be another. */
+  readonly matrixRevision: () => number;
   /** Returns why policies of a pod are not enforced, and what they deny passes; undefined if they are. @param pod `namespace/name` */
   readonly notEnforcedFor: (pod: string) => string | undefined;
   /** Called with each record. */
@@ -63,6 +65,7 @@ export class FlowLog {
   readonly #opened: RecordedOpenings;
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
+  readonly #decisions: KnownDecisions;
   readonly #recent = new Map<string, RecentDenial>();
   readonly #startMs: number;
   #newestMs: number;
@@ -75,6 +78,7 @@ export class FlowLog {
     this.#opened = new RecordedOpenings(this.#ring, options.records);
     this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     this.#endShares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
+    this.#decisions = new KnownDecisions({ matrix: options.matrix, revision: options.matrixRevision });
     this.#startMs = options.clock.wallMs();
     this.#newestMs = this.#startMs;
   }
@@ -157,15 +161,14 @@ export class FlowLog {
    * @param through port by which its first packet entered this node's bridge
    */
   opened(connection: SeenConnection, through: EntryPoint): void {
-    const { matrix } = this.#options;
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
       this.lost('rate', 1);
       return;
     }
     const ends = { protocol: connection.protocol, source, destination };
-    const egress = through === 'pod' ? decisionAt(matrix(), 'egress', ends, service !== undefined) : undefined;
-    const ingress = decisionAt(matrix(), 'ingress', ends, service !== undefined);
+    const egress = through === 'pod' ? this.#decisions.at('egress', ends, service !== undefined) : undefined;
+    const ingress = this.#decisions.at('ingress', ends, service !== undefined);
     const waived =
       (egress?.verdict === 'denied' ? this.#waiverOf(source) : undefined) ??
       (ingress?.verdict === 'denied' ? this.#waiverOf(destination) : undefined);

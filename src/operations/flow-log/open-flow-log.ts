@@ -16,9 +16,10 @@ import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import type { OpenedDeniedLog } from '../../policy/denied-log/open-denied-log.ts';
 import { type ClosesSettings, recordsEnds } from './closes-choices.ts';
 import type { ExportSettings } from './export/flow-exports.ts';
-import { flowLogSwitch } from './flow-log-switch.ts';
+import { flowLogSettings } from './flow-log-switch.ts';
 import { type FlowSources, RunningFlowLog } from './running-flow-log.ts';
 import { FlowLogPorts } from './sources/flow-log-ports.ts';
+import type { Sampling } from './sources/sampled-connections.ts';
 import { ServiceAddresses } from './sources/service-addresses.ts';
 import { TrackerAccounting, trackerParametersFile } from './sources/tracker-accounting.ts';
 
@@ -40,6 +41,7 @@ interface FlowLogParts {
     readonly flowLog: {
       readonly enabled: boolean;
       readonly openings: number;
+      readonly sampling: Sampling;
       readonly records: number;
       readonly denied: boolean;
       readonly closes: ClosesSettings['flowLog']['closes'];
@@ -67,7 +69,7 @@ interface FlowLogParts {
 
 interface FlowLogNode {
   readonly live: Pick<LiveEnvironment, 'current' | 'subscribe'>;
-  readonly policy: Pick<PolicyController, 'matrix' | 'holderOf' | 'isInPodNetwork' | 'notEnforcedFor'>;
+  readonly policy: Pick<PolicyController, 'matrix' | 'matrixRevision' | 'holderOf' | 'isInPodNetwork' | 'notEnforcedFor'>;
   readonly denied: { readonly log: DeniedLog; readonly policy: OpenedDeniedLog['policy'] };
   readonly refusals: FlowSources['refusals'];
 }
@@ -96,18 +98,28 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
     if (running) closing = Promise.allSettled([closing, running.close()]);
     running = undefined;
   };
-  const settings = () => ({ live: sources.liveSettings.replica.get(liveSettingsKey)?.flowLog, configured: String(config.flowLog.enabled) });
+  const settings = () => flowLogSettings(sources.liveSettings.replica.get(liveSettingsKey), config.flowLog);
   const warn = (faults: readonly string[]): void => {
     if (faults.length === 0) parts.warnings.delete(WARNING);
     else parts.warnings.set(WARNING, faults);
   };
+  /** What the flows have counted is read before they are replaced. */
+  const resample = async (log: RunningFlowLog): Promise<void> => {
+    await log.count();
+    const { isOn, sampling } = settings();
+    if (!isOn || running !== log) return;
+    ports.sample(sampling);
+    log.sample(sampling);
+  };
   const apply = (): void => {
-    const isOn = flowLogSwitch.of(settings()) === 'true';
-    warn(flowLogSwitch.faults(settings()));
+    const { isOn, sampling, faults } = settings();
+    warn(faults);
+    if (isOn && running && running.sampling !== sampling) void resample(running);
     if (isOn === (running !== undefined)) return;
     log.info(isOn ? 'the flow log is on' : 'the flow log is off');
     close();
-    if (isOn) running = openRunning(flowSources, ovs.openCopies);
+    if (isOn) running = openRunning({ ...flowSources, sampling }, ovs.openCopies);
+    if (isOn) ports.sample(sampling);
     ports.turn(isOn ? 'on' : 'off');
   };
   const ends = [sources.liveSettings.replica.subscribe(apply), node.live.subscribe(() => ports.update())];
@@ -142,7 +154,7 @@ function sourcesOf(
   node: FlowLogNode,
   accounting: TrackerAccounting | undefined,
   signal: AbortSignal,
-): FlowSources {
+): Omit<FlowSources, 'sampling'> {
   const { policy, denied, refusals } = node;
   const services = new ServiceAddresses(sources.services.replica);
   const nodes = new NodesByAddress(sources.nodes.replica);
@@ -161,6 +173,7 @@ function sourcesOf(
       serviceAt: (...at) => services.at(...at),
     },
     matrix: () => policy.matrix,
+    matrixRevision: () => policy.matrixRevision,
     clock: { wallMs: () => Date.now(), steadyMs: () => performance.now() },
     denied: denied.log,
     refusals,

@@ -15,6 +15,7 @@ import type { FlowRecord } from './records/flow-record.ts';
 import { NamespaceCounts } from './records/namespace-counts.ts';
 import type { DeniedConnection } from './sources/attribution.ts';
 import { CopyCounts } from './sources/copy-counts.ts';
+import { isSampled, type Sampling } from './sources/sampled-connections.ts';
 import { connectionOf, readLater, readOpening } from './sources/seen-packet.ts';
 import { type TrackerAccounting, TrackerTimeouts } from './sources/tracker-accounting.ts';
 import { TrackerEnds, timeoutParameter } from './sources/tracker-ends.ts';
@@ -24,6 +25,8 @@ const COUNTERS_EVERY_MS = 5_000;
 
 export interface FlowSources extends FlowLogOptions {
   readonly denied: Pick<DeniedLog, 'observe' | 'describe'>;
+  /** One of so many connections is recorded when the log is turned on. */
+  readonly sampling: Sampling;
   /** True if denied connections are recorded. */
   readonly recordsDenied: boolean;
   /** True if connections are counted by namespace. */
@@ -61,14 +64,16 @@ export class RunningFlowLog {
   /** Absent unless they are requested. */
   readonly namespaces?: NamespaceCounts;
   readonly #sources: FlowSources;
-  readonly #counts: CopyCounts;
+  #counts: CopyCounts;
+  #sampling: Sampling;
   readonly #closing = new AbortController();
   readonly #ends: readonly (() => void)[];
   #reading: Promise<void> | undefined;
 
   constructor(sources: FlowSources) {
     this.#sources = sources;
-    const { denied, refusals, noEndpoint, bridge, recordsDenied, clock } = sources;
+    const { denied, refusals, noEndpoint, recordsDenied, clock } = sources;
+    this.#sampling = sources.sampling;
     if (sources.countsNamespaces) this.namespaces = new NamespaceCounts();
     this.files = new FlowFiles({
       ...sources.files,
@@ -85,7 +90,7 @@ export class RunningFlowLog {
     this.flows = new FlowLog({ ...sources, recorded });
     this.exports = this.#openExports();
     void this.#noteGap();
-    this.#counts = new CopyCounts({ bridge, now: clock.steadyMs });
+    this.#counts = this.#openCounts();
     const observer = {
       denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => this.flows.denied(this.#deniedOf(pod, packet, fields)),
       missed: (packets: number) => this.flows.lost('denied', packets),
@@ -99,6 +104,11 @@ export class RunningFlowLog {
     void this.#readCounters();
   }
 
+  /** One of so many connections is recorded. */
+  get sampling(): Sampling {
+    return this.#sampling;
+  }
+
   /** Aborts when the log is turned off. */
   get closed(): AbortSignal {
     return this.#closing.signal;
@@ -106,14 +116,14 @@ export class RunningFlowLog {
 
   /** Records the copy of a packet that opened a connection. */
   opened(packet: PacketIn): void {
-    this.#counts.received('opened');
+    this.#counts.received('opened', portOf(packet));
     const opening = readOpening(packet);
     if (opening) this.flows.opened(opening.connection, placeOf(opening.inPort));
   }
 
   /** Records the copy of a packet that ended a TCP connection. */
   ended(packet: PacketIn): void {
-    this.#counts.received('ended');
+    this.#counts.received('ended', portOf(packet));
     const end = readLater(packet);
     if (end) this.flows.ended(end, placeOf(end.inPort));
   }
@@ -134,6 +144,17 @@ export class RunningFlowLog {
   async count(): Promise<void> {
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     await this.#reading;
+  }
+
+  /** One of so many connections is recorded from now on. */
+  sample(sampling: Sampling): void {
+    this.#sampling = sampling;
+    this.#counts = this.#openCounts(); // the flows are others, which count from 0
+  }
+
+  #openCounts(): CopyCounts {
+    const { bridge, clock } = this.#sources;
+    return new CopyCounts({ bridge, now: clock.steadyMs });
   }
 
   /** Ends all sources. Resolves when exports and files have what waited, or have given it up, which takes seconds at most. */
@@ -157,7 +178,8 @@ export class RunningFlowLog {
 
   async #read(): Promise<void> {
     try {
-      const { opened, ended } = await this.#counts.read(this.#closing.signal);
+      const { opened, ended, notSampled } = await this.#counts.read(this.#closing.signal);
+      this.flows.lost('sampling', notSampled);
       this.flows.lost('meter', opened.metered);
       this.flows.lost('queue', opened.queue);
       this.flows.lost('ends', ended.metered + ended.queue);
@@ -185,6 +207,7 @@ export class RunningFlowLog {
       open,
       closed: ({ connection, through }) => {
         const { protocol, source, destination, asked = destination } = connection;
+        if (!isSampled(this.#sampling, source.port)) return;
         if (!this.#sources.probes.hasForgotten(protocol, source, asked)) this.flows.closed(connection, through);
       },
       missed: () => this.flows.lost('kernel', 1),
@@ -205,6 +228,10 @@ export class RunningFlowLog {
     const opening = readOpening(packet);
     if (opening) this.flows.refused(opening.connection, 'the Service has no endpoint, or not this port');
   }
+}
+
+function portOf({ fields: { in_port: port } }: PacketIn): number {
+  return typeof port === 'number' ? port : 0;
 }
 
 /** Returns the place from which a packet came. Pure. */

@@ -36,6 +36,7 @@ describe('a pod', () => {
     bridge.calls.length = 0;
 
     bridge.isQuick = false;
+    const revision = enforcement.matrixRevision;
     scene.put(denyAll);
     const settled = enforcement.settled();
     await expect.poll(() => bridge.isAwaited).toBe(true);
@@ -43,6 +44,7 @@ describe('a pod', () => {
     expect(standingOf(enforcement)).toBe('free');
     bridge.acknowledge();
     await settled;
+    expect(enforcement.matrixRevision).toBeGreaterThan(revision);
     expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`]);
     expect(enforcement.pods().get('shop/web')).toEqual({ is: 'policed', ingress: ['shop/deny-all'], egress: [] });
 
@@ -152,6 +154,7 @@ describe('a pod', () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     bridge.isQuick = false;
+    const revision = enforcement.matrixRevision;
     scene.put(denyAll);
     const settled = enforcement.settled();
     await expect.poll(() => bridge.isAwaited).toBe(true);

@@ -127,6 +127,11 @@ export class PolicyController {
     return this.#engine.matrix;
   }
 
+  /** Number that grows whenever the matrix may be another. */
+  get matrixRevision(): number {
+    return this.#rounds.revision;
+  }
+
   /** Returns why policies are not enforced for a pod: its suspension, or the mode of the node; undefined if they are. */
   notEnforcedFor(pod: string): string | undefined {
     const { suspensions, mode } = this.#options;

@@ -46,6 +46,7 @@ export class PolicyRounds {
   readonly #options: PolicyRoundsOptions;
   #round: Steps | undefined;
   #begun = 0;
+  #revision = 0;
   /** Set while entry flows change from the classes of the last round; has its remaining ends. */
   #move: { readonly ends: PolicyTransition['ends']; readonly isSettled: boolean } | undefined;
   readonly #moves = new Waiters('entry flows of pods whose policies changed');
@@ -57,6 +58,11 @@ export class PolicyRounds {
   /** Reports whether the engine has input whose rows are not desired state yet. */
   get isBehind(): boolean {
     return this.#round !== undefined || this.#options.engine.isBehind;
+  }
+
+  /** Number that grows whenever readers get another matrix. */
+  get revision(): number {
+    return this.#revision;
   }
 
   /** Reports whether `settle` has something to do. */
@@ -102,8 +108,10 @@ export class PolicyRounds {
     const { engine, flows } = this.#options;
     if (flows.isEditing) return false;
     const subject = engine.admit(pod);
-    if (subject) flows.admit(`${pod.namespace}/${pod.name}`, subject);
-    return subject !== undefined;
+    if (!subject) return false;
+    this.#revision++;
+    flows.admit(`${pod.namespace}/${pod.name}`, subject);
+    return true;
   }
 
   /** Does what remains of a round after every pod has its entry flows, in turns. */
@@ -205,6 +213,7 @@ export class PolicyRounds {
   #publish(subjects: ReadonlySet<string>): void {
     const { engine, flows } = this.#options;
     engine.publish();
+    this.#revision++;
     flows.publish(engine.matrix, subjects);
   }
 

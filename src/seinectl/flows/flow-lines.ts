@@ -76,6 +76,7 @@ export function sizeText(bytes: string): string {
 
 /** Texts of causes why connections have no record, after their number. */
 export const lossTexts: Readonly<Record<LossCause, string>> = {
+  sampling: 'openings not recorded: not in the sample',
   meter: 'openings not recorded: beyond the rate of their pod',
   rate: 'openings not recorded: beyond the rate of the node',
   queue: 'openings not recorded: OVS could not pass them on',
@@ -87,9 +88,10 @@ export const lossTexts: Readonly<Record<LossCause, string>> = {
 };
 
 /** Returns a line for each kind of what an answer lacks; empty if it is complete. */
-export function lossLines({ node, enabled, losses, skipped }: FlowLogState): readonly string[] {
+export function lossLines({ node, enabled, sampling, losses, skipped }: FlowLogState): readonly string[] {
   if (!enabled) return [safeLine(`(${node}: the flow log is off; flowLog.enabled turns it on)`)];
   const lines = lossCauses.filter((cause) => losses[cause] > 0).map((cause) => `(${node}: ${losses[cause]} ${lossTexts[cause]})`);
+  if (sampling !== undefined) lines.unshift(`(${node}: 1 of ${sampling} connections is recorded, all denied and refused ones are)`);
   return [...lines, ...(skipped > 0 ? [`(${node}: ${skipped} records skipped: too many for this reader)`] : [])].map(safeLine);
 }
 

@@ -12,7 +12,7 @@ const pair: FlowSummary = {
   verdict: 'allowed',
   connections: 5,
 };
-const losses = { meter: 2, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+const losses = { sampling: 0, meter: 2, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 
 function answer(items: readonly FlowSummary[], others = 0): FlowSummaries {
   return { state: { node: 'node-1', enabled: true, sources: [], losses, skipped: 0 }, since: '2026-11-29T14:00:00Z', items, others };

@@ -13,7 +13,7 @@ const received: FlowSummary = {
 };
 const denied: FlowSummary = { ...pair, reporter: 'destination', verdict: 'denied', rule: 'shop/default-deny', connections: 2 };
 
-const losses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+const losses = { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 
 function joined(nodes: readonly (readonly FlowSummary[])[], namespace?: string): readonly FlowSummary[] {
   const answers = nodes.map((items, at): FlowSummaries => {

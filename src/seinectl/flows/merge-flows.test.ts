@@ -136,7 +136,7 @@ describe('a line', () => {
   });
 
   it('reports each kind of loss', () => {
-    const losses = { meter: 412, rate: 0, queue: 1, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+    const losses = { sampling: 0, meter: 412, rate: 0, queue: 1, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
     expect(lossLines({ node: 'node-3', enabled: true, sources: [], losses, skipped: 5 })).toEqual([
       '(node-3: 412 openings not recorded: beyond the rate of their pod)',
       '(node-3: 1 openings not recorded: OVS could not pass them on)',

@@ -38,6 +38,7 @@ const flow = z.object({
 });
 const count = z.int().min(0);
 const losses = z.object({
+  sampling: count.default(0),
   meter: count,
   rate: count,
   queue: count,
@@ -50,6 +51,7 @@ const losses = z.object({
 const state = z.object({
   node: text,
   enabled: z.boolean(),
+  sampling: z.int().min(2).optional(),
   sources: z.array(text).max(16),
   completeFrom: z.iso.datetime().optional(),
   losses,

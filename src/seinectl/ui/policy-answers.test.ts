@@ -61,7 +61,7 @@ const objects = {
 const state = (name: string, enabled: boolean): FlowLogState => ({
   ...{ node: name, enabled, sources: [], skipped: 0 },
   ...(enabled && { completeFrom: '2026-11-29T13:55:02.000Z' }),
-  losses: { meter: 1, rate: 0, queue: 0, denied: 1, names: 3, kernel: 1, disk: 2, ends: 5 },
+  losses: { sampling: 0, meter: 1, rate: 0, queue: 0, denied: 1, names: 3, kernel: 1, disk: 2, ends: 5 },
 });
 const flow: FlowView = {
   ...{ node: 'node-1', number: 1, time: '2026-11-29T14:02:12.010Z', event: 'opened', verdict: 'allowed', reporter: 'source' },

@@ -3,7 +3,7 @@ import type { FlowSummaries, FlowSummary } from '../../api/flow-log.ts';
 import type { AgentPod } from '../fleet/agents.ts';
 import { trafficOf, trafficQuestion } from './traffic-answer.ts';
 
-const noLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+const noLosses = { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 const nowMs = Date.parse('2026-11-29T14:10:00Z');
 
 const pair = (source: string, destination: string, connections: number, more: Partial<FlowSummary> = {}): FlowSummary => ({

@@ -148,7 +148,7 @@ function joinedOpen(replies: Replies<OpenAnswer>): Pick<ConnectionEvidence, 'tra
 }
 
 /** Causes why an event that is asked for has no record; others concern ends of connections, names, and the disk. */
-const askedLosses = ['meter', 'rate', 'queue', 'denied'] as const satisfies readonly LossCause[];
+const askedLosses = ['sampling', 'meter', 'rate', 'queue', 'denied'] as const satisfies readonly LossCause[];
 
 /** @throws SeineError `PROTOCOL` for an answer of another form */
 function recordsIn(written: string): NodeRecords {

@@ -60,7 +60,7 @@ const objects = {
 const state = (name: string, enabled: boolean): FlowLogState => ({
   ...{ node: name, enabled, sources: [], skipped: 0 },
   ...(enabled && { completeFrom: name === 'node-1' ? '2026-11-29T13:00:00.000Z' : '2026-11-29T13:55:02.000Z' }),
-  losses: { meter: 2, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 },
+  losses: { sampling: 0, meter: 2, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 },
 });
 const flow: FlowView = {
   ...{ node: 'node-1', number: 1, time: '2026-11-29T14:02:12.010Z', event: 'opened', verdict: 'allowed', reporter: 'source' },

@@ -20,7 +20,7 @@ const denied: FlowRecord = {
 const summary: FlowSummary = {
   ...{ source: 'shop/web', destination: 'data/db', protocol: 'TCP', port: 80, verdict: 'denied', rule: 'data/closed', connections: 7 },
 };
-const noLosses = { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+const noLosses = { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 const settings = { otlp: { endpoint: '', filter: 'summary' }, ipfix: { filter: 'verdict=denied' } };
 
 function opened() {

@@ -37,5 +37,5 @@ export class LossTally {
 }
 
 function none(): Record<LossCause, number> {
-  return { meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+  return { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
 }

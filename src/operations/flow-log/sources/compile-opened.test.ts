@@ -44,8 +44,30 @@ describe('copies of opened connections', () => {
     expect(echoes.join('\n')).not.toContain('controller(');
   });
 
+  it('are made of one of eight source ports, and of ICMP, with flows that count all other openings', () => {
+    const { flows } = compileOpened(32_784, exampleNode, 8);
+    const own = 'in_port=32784,reg11=0x0/0x80000000';
+    const shown = flows.map((flow) => {
+      const text = formatFlow(flow);
+      const protocol = /,(icmp6?)[ ,]/.exec(text)?.[1] ?? 'any';
+      return [flow.priority, protocol, /ct_tp_src=(\S+?)[ ,]/.exec(text)?.[1], text.includes('controller('), text.includes(own)];
+    });
+    expect(shown).toEqual(
+      familiesOf(exampleNode).flatMap((family) => [
+        [215, 'any', '0x0/0xe', true, true],
+        [202, 'any', '0x0/0xe', true, true],
+        [203, family === 'ipv4' ? 'icmp' : 'icmp6', undefined, true, true],
+        [212, 'any', undefined, false, true],
+        [201, 'any', undefined, false, true],
+      ]),
+    );
+    const withoutCopy = (all: typeof flows) =>
+      new Set(all.map(({ steps }) => JSON.stringify(steps.filter((step) => step.do !== 'toAgent'))));
+    expect(withoutCopy(flows)).toEqual(withoutCopy(compileOpened(32_784, exampleNode).flows));
+  });
+
   it('never decide about a packet: no step is a meter', () => {
-    const steps = compileOpened(32_784, exampleNode).flows.flatMap((flow) => flow.steps);
+    const steps = ([1, 8] as const).flatMap((sampling) => compileOpened(32_784, exampleNode, sampling).flows).flatMap((flow) => flow.steps);
     expect(steps.filter(({ do: what }) => what === 'meter')).toEqual([]);
   });
 });
@@ -74,4 +96,9 @@ it('copies packets of any established connection below all others, at a low rate
   expect(flows.map(({ priority: level, steps }) => [level, steps.map(({ do: what }) => what).join()])).toEqual(
     familiesOf(exampleNode).map(() => [1, 'toAgent,goto']),
   );
+});
+
+it('copies ends, and packets of established connections, of the connections that are recorded', () => {
+  const flows = [compileEnded(32_784, exampleNode, 64), compileSeen(32_784, exampleNode, 64)].flatMap((wanted) => wanted.flows);
+  for (const flow of flows) expect(formatFlow(flow)).toContain('ct_tp_src=0x0/0x7e');
 });

@@ -2,8 +2,9 @@ import { features, generation } from '../../../dataplane/pipeline/cookie.ts';
 import { tables } from '../../../dataplane/pipeline/tables.ts';
 import { endedMeters, openedMeters, seenMeters } from '../../../dataplane/pipeline/well-known.ts';
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { decodeMatch } from '../../../openflow/match/match.ts';
 import { endedPriorities } from './compile-ended.ts';
-import { openedPriorities } from './compile-opened.ts';
+import { notSampledPriorities, openedPriorities } from './compile-opened.ts';
 
 /** Event that a copied packet shows. */
 type CopyKind = 'opened' | 'ended';
@@ -22,18 +23,28 @@ interface NewLosses {
   readonly queue: number;
 }
 
+type Reading = Readonly<Record<CopyKind, NewLosses>> & {
+  /** Openings that are not chosen by `flowLog.sampling`. */
+  readonly notSampled: number;
+};
+
 const kinds: readonly CopyKind[] = ['opened', 'ended'];
+const counted = [...kinds, 'notSampled'] as const;
 
 /**
  * Openings and ends by the counters of OVS: how many there were, how many copies the meters stopped, and how many of the others did not
  * arrive because the connection to the agent was full. What a previous agent's flows have counted is left out.
+ *
+ * Sums are kept for each port: what a port that is gone had counted after the last reading must not hide losses of another.
  */
 export class CopyCounts {
   readonly #options: CopyCountsOptions;
   readonly #startMs: number;
   readonly #flows = new Map<string, number>();
   readonly #meters = new Map<number, number>();
-  readonly #sums: Readonly<Record<CopyKind, CopySums>> = { opened: new CopySums(), ended: new CopySums() };
+  readonly #sums: Readonly<Record<CopyKind, Map<number, CopySums>>> = { opened: new Map(), ended: new Map() };
+  /** Ports that had flows at the last reading. */
+  #ports: ReadonlySet<number> = new Set();
   #hasOlder = false;
   #isFirst = true;
 
@@ -42,9 +53,9 @@ export class CopyCounts {
     this.#startMs = options.now();
   }
 
-  /** Counts a copy that arrived. */
-  received(kind: CopyKind): void {
-    this.#sums[kind].received++;
+  /** Counts a copy that arrived. @param ofPort port by which the packet entered */
+  received(kind: CopyKind, ofPort: number): void {
+    this.#sumsOf(kind, ofPort).received++;
   }
 
   /**
@@ -52,35 +63,53 @@ export class CopyCounts {
    *
    * @throws SeineError as for `OpenFlowConnection.dumpFlows`
    */
-  async read(signal: AbortSignal): Promise<Readonly<Record<CopyKind, NewLosses>>> {
-    await this.#readFlows(signal);
+  async read(signal: AbortSignal): Promise<Reading> {
+    const { notSampled, restarted } = await this.#readFlows(signal);
     const metered = await this.#readMeters(signal);
     this.#isFirst = false;
-    const lossesOf = (kind: CopyKind): NewLosses => ({ metered: metered[kind], queue: this.#sums[kind].newlyMissing() });
-    return { opened: lossesOf('opened'), ended: lossesOf('ended') };
+    const queueOf = (kind: CopyKind): number => {
+      let queue = 0;
+      for (const [port, sums] of this.#sums[kind]) {
+        if (restarted.has(port)) sums.forgetSurplus();
+        queue += sums.newlyMissing();
+      }
+      return queue;
+    };
+    const lossesOf = (kind: CopyKind): NewLosses => ({ metered: metered[kind], queue: queueOf(kind) });
+    return { opened: lossesOf('opened'), ended: lossesOf('ended'), notSampled };
   }
 
-  async #readFlows(signal: AbortSignal): Promise<void> {
+  async #readFlows(signal: AbortSignal): Promise<{ readonly notSampled: number; readonly restarted: ReadonlySet<number> }> {
     const { bridge, now } = this.#options;
     const ageMs = now() - this.#startMs;
-    const present = new Set<string>();
+    const [present, ports, restarted] = [new Set<string>(), new Set<number>(), new Set<number>()];
+    let notSampled = 0;
     await bridge.dumpFlows(
       { table: tables.commit.id, cookie: cookieOfFeature, cookieMask: featureMask },
-      ({ priority, match, packets: counted, durationNs }) => {
-        const kind = kinds.find((each) => prioritiesOf[each].has(priority));
-        if (kind === undefined) return; // a flow that copies nothing
-        const packets = Number(counted);
+      ({ priority, match, packets: sum, durationNs }) => {
+        const kind = counted.find((each) => prioritiesOf[each].has(priority));
+        if (kind === undefined) return; // a flow whose packets are none of these
+        const packets = Number(sum);
+        const port = portOf(match);
         const key = `${priority} ${Buffer.from(match).toString('latin1')}`;
         present.add(key);
+        ports.add(port);
         const isOlder = durationNs > BigInt(Math.ceil(ageMs)) * 1_000_000n;
         if (isOlder) this.#hasOlder = true;
         const before = this.#flows.get(key) ?? (isOlder ? packets : 0);
-        this.#sums[kind].matched += packets < before ? packets : packets - before; // a flow that was installed again counts from 0
+        const added = packets < before ? packets : packets - before; // a flow that was installed again counts from 0
+        if (packets < before) restarted.add(port);
+        if (kind === 'notSampled') notSampled += added;
+        else this.#sumsOf(kind, port).matched += added;
         this.#flows.set(key, packets);
       },
       signal,
     );
     for (const key of this.#flows.keys()) if (!present.has(key)) this.#flows.delete(key);
+    // A port that never had flows may have got them after this reading.
+    for (const port of this.#ports) if (!ports.has(port)) for (const kind of kinds) this.#sums[kind].delete(port);
+    this.#ports = ports;
+    return { notSampled, restarted };
   }
 
   async #readMeters(signal: AbortSignal): Promise<Readonly<Record<CopyKind, number>>> {
@@ -92,16 +121,27 @@ export class CopyCounts {
       const packets = Number(bands[0]?.packets ?? 0n);
       // Meters do not report their age: they are as old as the flows that use them.
       const before = this.#meters.get(id) ?? (this.#isFirst && this.#hasOlder ? packets : 0);
-      added[id < endedMeters.first ? 'opened' : 'ended'] += packets < before ? packets : packets - before;
+      const stopped = packets < before ? packets : packets - before;
+      const kind = id < endedMeters.first ? 'opened' : 'ended';
+      added[kind] += stopped;
+      const port = id - { opened: openedMeters, ended: endedMeters }[kind].offset;
+      if (stopped > 0) this.#sumsOf(kind, port).metered += stopped;
       this.#meters.set(id, packets);
     }
     for (const id of this.#meters.keys()) if (!present.has(id)) this.#meters.delete(id);
-    for (const kind of kinds) this.#sums[kind].metered += added[kind];
     return added;
+  }
+
+  #sumsOf(kind: CopyKind, port: number): CopySums {
+    const known = this.#sums[kind].get(port);
+    if (known) return known;
+    const sums = new CopySums();
+    this.#sums[kind].set(port, sums);
+    return sums;
   }
 }
 
-/** Copies of one kind since the log was turned on. */
+/** Copies of one kind and port since the log was turned on. */
 class CopySums {
   matched = 0;
   metered = 0;
@@ -118,8 +158,23 @@ class CopySums {
     this.#missing += added;
     return added;
   }
+
+  /** Leaves out copies beyond those that flows have counted: OVS counts from 0 again, and its last counters are not known. */
+  forgetSurplus(): void {
+    this.received = Math.min(this.received, this.matched - this.metered - this.#missing);
+  }
 }
 
-const prioritiesOf: Readonly<Record<CopyKind, ReadonlySet<number>>> = { opened: openedPriorities, ended: endedPriorities };
+/** Returns the port that a flow of the log matches. */
+function portOf(match: Uint8Array): number {
+  const { in_port: port } = decodeMatch(match);
+  return typeof port === 'number' ? port : 0;
+}
+
+const prioritiesOf: Readonly<Record<(typeof counted)[number], ReadonlySet<number>>> = {
+  opened: openedPriorities,
+  ended: endedPriorities,
+  notSampled: notSampledPriorities,
+};
 const featureMask = 0xffff_ff00_0000_0000n;
 const cookieOfFeature = (BigInt(generation) << 48n) | (BigInt(features.flowLog) << 40n);

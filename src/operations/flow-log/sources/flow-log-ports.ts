@@ -5,6 +5,7 @@ import { ofPorts } from '../../../dataplane/pipeline/well-known.ts';
 import type { NodeState } from '../../../dataplane/targets/node-state.ts';
 import { compileEnded, compileSeen } from './compile-ended.ts';
 import { compileOpened, openedOwner } from './compile-opened.ts';
+import type { Sampling } from './sampled-connections.ts';
 
 /** Time for which packets of connections are copied that were open before the log was turned on (ms). */
 const SEEN_FOR_MS = 60_000;
@@ -24,6 +25,7 @@ export class FlowLogPorts {
   /** Families and addresses of the gateway for which the flows of a port were compiled. */
   readonly #wanted = new Map<number, string>();
   #isOn = false;
+  #sampling: Sampling = 1;
   /** Set while packets of connections that were open before are copied. */
   #ending: NodeJS.Timeout | undefined;
 
@@ -39,6 +41,13 @@ export class FlowLogPorts {
 
   remove(owner: Owner): void {
     if (this.#attached.delete(owner)) this.update();
+  }
+
+  /** Copies one of so many connections from now on. */
+  sample(sampling: Sampling): void {
+    if (sampling === this.#sampling) return;
+    this.#sampling = sampling;
+    this.update();
   }
 
   turn(state: 'on' | 'off'): void {
@@ -57,7 +66,12 @@ export class FlowLogPorts {
   update(): void {
     const { environment, nodeState, copies } = this.#options;
     const now = environment();
-    const compiledFor = [...familiesOf(now), ...now.gateway.addresses.map(({ text }) => text), this.#ending ? 'seen' : ''].join();
+    const compiledFor = [
+      ...familiesOf(now),
+      ...now.gateway.addresses.map(({ text }) => text),
+      this.#ending ? 'seen' : '',
+      this.#sampling,
+    ].join();
     const ports = new Set(this.#isOn ? [ofPorts.tunnel, ofPorts.gateway, ...this.#attached.values()] : []);
     for (const port of this.#wanted.keys()) {
       if (ports.has(port)) continue;
@@ -67,9 +81,9 @@ export class FlowLogPorts {
     for (const port of ports) {
       if (this.#wanted.get(port) === compiledFor) continue;
       this.#wanted.set(port, compiledFor);
-      const opened = compileOpened(port, now);
-      const ended = copies.ends ? compileEnded(port, now) : nothing;
-      const seen = this.#ending ? compileSeen(port, now) : nothing;
+      const opened = compileOpened(port, now, this.#sampling);
+      const ended = copies.ends ? compileEnded(port, now, this.#sampling) : nothing;
+      const seen = this.#ending ? compileSeen(port, now, this.#sampling) : nothing;
       const flows = [opened, ended, seen].flatMap((each) => each.flows);
       nodeState.want(openedOwner(port), { ...nothing, flows, meters: [opened, ended, seen].flatMap((each) => each.meters) });
     }
