@@ -99,22 +99,12 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
     running = undefined;
   };
   const settings = () => flowLogSettings(sources.liveSettings.replica.get(liveSettingsKey), config.flowLog);
-  const warn = (faults: readonly string[]): void => {
-    if (faults.length === 0) parts.warnings.delete(WARNING);
-    else parts.warnings.set(WARNING, faults);
-  };
-  /** What the flows have counted is read before they are replaced. */
-  const resample = async (log: RunningFlowLog): Promise<void> => {
-    await log.count();
-    const { isOn, sampling } = settings();
-    if (!isOn || running !== log) return;
-    ports.sample(sampling);
-    log.sample(sampling);
-  };
   const apply = (): void => {
     const { isOn, sampling, faults } = settings();
-    warn(faults);
-    if (isOn && running && running.sampling !== sampling) void resample(running);
+    warn(parts.warnings, faults);
+    const current = running;
+    if (isOn && current && current.sampling !== sampling)
+      void resample(current, ports, () => (running === current ? settings().sampling : undefined));
     if (isOn === (running !== undefined)) return;
     log.info(isOn ? 'the flow log is on' : 'the flow log is off');
     close();
@@ -132,6 +122,20 @@ export function openFlowLog(parts: FlowLogParts, node: FlowLogNode, signal: Abor
     over.abort();
   };
   return { running: () => running, policy: followed(node.denied.policy, ports), ended };
+}
+
+function warn(warnings: FlowLogParts['warnings'], faults: readonly string[]): void {
+  if (faults.length === 0) warnings.delete(WARNING);
+  else warnings.set(WARNING, faults);
+}
+
+/** Replaces the flows once their counters are read. @param wanted returns undefined if the log is off by then */
+async function resample(log: RunningFlowLog, ports: FlowLogPorts, wanted: () => Sampling | undefined): Promise<void> {
+  await log.count();
+  const sampling = wanted();
+  if (sampling === undefined) return;
+  ports.sample(sampling);
+  log.sample(sampling);
 }
 
 /** Opens a log with its connection for copies of first packets, which ends with it. */

@@ -23,7 +23,7 @@ interface NewLosses {
   readonly queue: number;
 }
 
-type Reading = Readonly<Record<CopyKind, NewLosses>> & {
+type CopyReading = Readonly<Record<CopyKind, NewLosses>> & {
   /** Openings that are not chosen by `flowLog.sampling`. */
   readonly notSampled: number;
 };
@@ -63,7 +63,7 @@ export class CopyCounts {
    *
    * @throws SeineError as for `OpenFlowConnection.dumpFlows`
    */
-  async read(signal: AbortSignal): Promise<Reading> {
+  async read(signal: AbortSignal): Promise<CopyReading> {
     const { notSampled, restarted } = await this.#readFlows(signal);
     const metered = await this.#readMeters(signal);
     this.#isFirst = false;
