@@ -70,7 +70,8 @@ async function inTurn(lab: BenchLab): Promise<readonly Measured[]> {
         const measured = await connect(lab, askers, address);
         if (round > 0) taken[state].push(measured); // the first round warms up
         // Without the log: before it is first turned on, for memory is not returned.
-        if (state === 'on' ? round > 0 : state === 'off' && round === 0) memory[state].push(lab.residentMemory());
+        if (state === 'on' && round > 0) memory.on.push(lab.residentMemory());
+        if (state === 'off' && round === 0) memory.off.push(lab.residentMemory());
       }
   } finally {
     answering.kill('SIGKILL');

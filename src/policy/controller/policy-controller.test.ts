@@ -154,7 +154,6 @@ describe('a pod', () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     bridge.isQuick = false;
-    const revision = enforcement.matrixRevision;
     scene.put(denyAll);
     const settled = enforcement.settled();
     await expect.poll(() => bridge.isAwaited).toBe(true);

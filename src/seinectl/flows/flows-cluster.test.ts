@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const stateOf = (node: string, meter = 0, enabled = true): FlowLogState => ({
   ...{ node, enabled, sources: ['opened'], skipped: 0 },
-  losses: { meter, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 },
+  losses: { sampling: 0, meter, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 },
 });
 const opened: FlowView = {
   ...{ node: 'node-1', number: 1, time: '2026-11-29T14:02:12.010Z', event: 'opened', verdict: 'allowed', reporter: 'source' },
