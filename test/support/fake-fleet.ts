@@ -8,6 +8,8 @@ import type { AgentStatus } from '../../src/api/status.ts';
 /** Behaviour of an agent, or of the API server on the way to it, on a request. */
 export interface FakeAgent {
   readonly node: string;
+  /** Name of its pod; absent: one that is made of the node's. */
+  readonly pod?: string;
   readonly pool?: string;
   /** True if the node has no agent pod. */
   readonly absent?: boolean;
@@ -51,7 +53,8 @@ const CHANNEL = { stdout: 1, stderr: 2, status: 3 } as const;
  */
 export class FakeFleet {
   readonly #options: FakeFleetOptions;
-  readonly #byPod: ReadonlyMap<string, FakeAgent>;
+  #byPod: ReadonlyMap<string, FakeAgent> = new Map();
+  #present: readonly FakeAgent[] = [];
   readonly #server: http.Server;
   readonly #exec = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
   /** Executed commands, and the maximum number of concurrent ones. */
@@ -64,7 +67,7 @@ export class FakeFleet {
 
   constructor(options: FakeFleetOptions) {
     this.#options = options;
-    this.#byPod = new Map(options.agents.map((agent) => [podName(agent.node), agent]));
+    this.#setAgents(options.agents);
     const answer = (request: IncomingMessage, response: ServerResponse): void => this.#list(request, response);
     this.#server = options.tls ? https.createServer(options.tls, answer) : http.createServer(answer);
     this.#server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => this.#upgrade(request, socket, head));
@@ -74,6 +77,17 @@ export class FakeFleet {
   async listen(): Promise<number> {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Replaces the pods of all agents by these, and ends their execs: a rolling update. */
+  replaceAgents(agents: readonly FakeAgent[]): void {
+    this.#setAgents(agents);
+    this.endExecs();
+  }
+
+  #setAgents(agents: readonly FakeAgent[]): void {
+    this.#present = agents;
+    this.#byPod = new Map(agents.map((agent) => [podName(agent), agent]));
   }
 
   /** Ends all execs, as an API server may at any time. */
@@ -96,7 +110,8 @@ export class FakeFleet {
       return;
     }
     const from = Number(url.searchParams.get('continue') ?? 0);
-    const { agents, nodesForbidden, objects = {}, page = 500 } = this.#options;
+    const { nodesForbidden, objects = {}, page = 500 } = this.#options;
+    const agents = this.#present;
     const isNodes = url.pathname === '/api/v1/nodes';
     if (isNodes && nodesForbidden) {
       refuse(response, 'nodes is forbidden');
@@ -227,17 +242,18 @@ function refuse(response: ServerResponse, message: string): void {
   response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-const podName = (node: string): string => `seine-agent-of-${node}`;
+const podName = ({ node, pod = `seine-agent-of-${node}` }: FakeAgent): string => pod;
 
 function nodeObject(name: string): object {
   return { metadata: { name, labels: { 'kubernetes.io/os': 'linux' } } };
 }
 
-function podObject({ node, pool, waiting }: FakeAgent): object {
+function podObject(agent: FakeAgent): object {
+  const { node, pool, waiting } = agent;
   const state = waiting === undefined ? { running: {} } : { waiting: { reason: waiting } };
   return {
     metadata: {
-      name: podName(node),
+      name: podName(agent),
       namespace: 'seine-system',
       labels: { 'app.kubernetes.io/name': 'seine-agent', ...(pool === undefined ? {} : { 'seine.dev/pool': pool }) },
     },

@@ -176,12 +176,17 @@ it('records the end of a connection once, by the packet of either end, with the 
   expect(log.get(1)?.packets).toBeUndefined();
 });
 
-it('counts a connection from before the log once, if there is no room for it', () => {
-  const { log } = opened();
+it('records connections from before the log up to a rate of their own: none is a lost opening, and each has another chance', () => {
+  const { log, clock } = opened();
+  const before = (port: number) => ({ ...connection('10.0.0.5', '10.0.1.9'), source: { ip: parseIp('10.0.0.5'), port } });
+  const see = (port: number) => log.seen({ connection: before(port), isReply: false, tcp: tcp(port, 1) }, 'pod');
+  for (let port = 1; port <= 5; port++) see(port);
+  expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 0]);
   for (let count = 0; count < 2; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
-  const before = { ...connection('10.0.0.5', '10.0.1.9'), source: { ip: parseIp('10.0.0.5'), port: 9 } };
-  for (let packet = 0; packet < 5; packet++) log.seen({ connection: before, isReply: false, tcp: tcp(packet, 1) }, 'pod');
-  expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 1]);
+  expect([log.numbers.next, log.lossesTotal.rate]).toEqual([4, 0]);
+  clock.steady += 1_000;
+  see(5);
+  expect(log.get(4)).toMatchObject({ event: 'seen', source: { port: 5 } });
 });
 
 it('estimates no bytes if the begin was not seen, or the segment acknowledges nothing', () => {

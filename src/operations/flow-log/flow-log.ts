@@ -62,6 +62,7 @@ export class FlowLog {
   readonly #ring: FlowRing;
   readonly #shares: FairShares;
   readonly #endShares: FairShares;
+  readonly #seenShares: FairShares;
   readonly #opened: RecordedOpenings;
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
@@ -76,8 +77,8 @@ export class FlowLog {
     this.#options = options;
     this.#ring = new FlowRing(options.records);
     this.#opened = new RecordedOpenings(this.#ring, options.records);
-    this.#shares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
-    this.#endShares = new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
+    const shares = () => new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
+    [this.#shares, this.#endShares, this.#seenShares] = [shares(), shares(), shares()];
     this.#decisions = new KnownDecisions({ matrix: options.matrix, revision: options.matrixRevision });
     this.#startMs = options.clock.wallMs();
     this.#newestMs = this.#startMs;
@@ -200,10 +201,8 @@ export class FlowLog {
   seen({ connection, tcp }: LaterPacket, through: EntryPoint): void {
     if (this.#opened.of(connection)) return;
     const { source, destination, service } = this.#ends(connection);
-    if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
-      if (!this.#isRepeated(`seen ${tupleOf(connection)}`)) this.lost('rate', 1);
-      return;
-    }
+    // It is no opening: it neither takes the place of one nor is a loss. Its next packet may be recorded.
+    if (!this.#seenShares.take(namespaceOf(through === 'tunnel' ? destination : source))) return;
     const number = this.#add({
       ...{ event: 'seen', verdict: 'allowed', protocol: connection.protocol, source, destination },
       reporter: this.#reporterOf(destination, through),

@@ -12,6 +12,8 @@ import { timelineSubject } from './timeline-query.ts';
 
 let folder: string;
 let fleet: FakeFleet | undefined;
+/** Lines of the last call so far. */
+let printed: readonly string[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'seine-timeline-'));
@@ -53,6 +55,7 @@ async function shown(
     JSON.stringify({ clusters: [cluster], users: [{ name: 'me', user: {} }], contexts: [context], 'current-context': 'c' }),
   );
   const { terminal, out, err } = recordingTerminal();
+  printed = out;
   const query = {
     fromMs: Date.parse('2026-11-29T14:00:00Z'),
     follow: stopped !== undefined,
@@ -121,6 +124,26 @@ describe('the timeline of a cluster', () => {
     expect(code).toBe(0);
   });
 
+  it('follows an agent that replaces another one, and prints each event of the history once', async () => {
+    let isReplaced = false;
+    const after = event('15.000', 'agent.started', ['node/node-1'], 'the agent has started');
+    const both = [answering('node-1', node1), answering('node-2', node2)];
+    const { code, out, err } = await shown(both, {}, undefined, (requests) => {
+      if (!isReplaced && requests.filter((path) => path.includes('follow=1')).length >= 2) {
+        isReplaced = true;
+        fleet?.replaceAgents([{ ...answering('node-1', node1, after), pod: 'seine-agent-b' }, ...both.slice(1)]);
+      }
+      return printed.some((line) => line.includes('the agent has started'));
+    });
+    expect(out.map((line) => line.replace(/^\S+ (\S+) +(\S+) .*/, '$1 $2'))).toEqual([
+      'node-1,node-2 object.changed',
+      'node-1 entries.refused',
+      'node-1 agent.started',
+    ]);
+    expect(err).toContain('seinectl: node-1: follows seine-agent-b');
+    expect(code).toBe(0);
+  });
+
   it('asks the agent of the node alone', async () => {
     const { out, commands } = await shown([answering('node-1', node1), answering('node-2', node2)], {}, 'node/node-2');
     expect([out.length, commands.length]).toEqual([1, 1]);
@@ -133,6 +156,15 @@ describe('lines of events', () => {
     expect(eventLine(read as TimelineEvent, { withNodes: true }, { width: 80, paint: plain })).toContain('pod/a/b\\u001b[2J  x\\u202ey');
     for (const text of ['', '{', '[]', endLine, '{"time":"yesterday","kind":"a","subjects":[],"text":""}'])
       expect(parsedEvent(text, [])).toBeUndefined();
+  });
+
+  it('stay separate if a node received an object again', () => {
+    const of = (second: string, node: string) =>
+      parsedEvent(event(second, 'endpoint.added', ['service/shop/db'], 'added', { service: 'shop/db', endpoints: ['a'] }), [
+        node,
+      ]) as TimelineEvent;
+    const merged = mergedEvents([of('10.000', 'n1'), of('10.001', 'n2'), of('20.000', 'n2'), of('20.001', 'n1'), of('20.000', 'n2')]);
+    expect(merged.map(({ time, nodes }) => `${time.slice(17, 19)} ${nodes.join()}`)).toEqual(['10 n1,n2', '20 n2,n1']);
   });
 
   it('stay separate if nodes did different things', () => {

@@ -12,8 +12,8 @@ import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import { askAgents } from '../fleet/query-agent.ts';
 import type { Terminal } from '../terminal.ts';
-import { followNode } from './follow-nodes.ts';
-import { eventLine, mergedEvents, parsedEvent, type TimelineEvent } from './timeline-lines.ts';
+import { FollowedAgents } from './follow-nodes.ts';
+import { eventKey, eventLine, mergedEvents, parsedEvent, type TimelineEvent } from './timeline-lines.ts';
 import { type TimelineQuery, timelineCommand, timelinePath } from './timeline-query.ts';
 import { agentsFor, apiEvents } from './timeline-sources.ts';
 
@@ -32,6 +32,8 @@ const FOLLOWED_MAX = 64;
 /** With `--follow`: interval at which events are printed in their order (ms), and number of these between queries of what cannot be followed. */
 const PRINT_EVERY_MS = 1_000;
 const ASKED_EVERY = 3;
+/** Number of intervals between looks for agents whose pods replace others. */
+const FOUND_EVERY = 5;
 /** Time that each query goes back: clocks of nodes differ (ms). */
 const OVERLAP_MS = 20_000;
 
@@ -96,8 +98,9 @@ async function read(
       );
     const reading = { http, exec, relays, fleet, agents };
     const printed = new Set<string>();
+    const startMs = Date.now();
     const code = await readOnce(reading, query, options, { terminal, printed }, signal);
-    return query.follow ? await follow(reading, query, options, { terminal, printed }, signal) : code;
+    return query.follow ? await follow({ ...reading, startMs }, query, options, { terminal, printed }, signal) : code;
   } finally {
     relays.close();
     http.close();
@@ -115,31 +118,59 @@ const PRINTED_MAX = 50_000;
 
 /** Prints later events: of agents as they happen, in the order of a second; of the API server, and of agents without a relay, by asking again. */
 async function follow(
-  reading: QueriedFleet,
+  reading: QueriedFleet & { readonly startMs: number },
   query: TimelineQuery,
   options: ClusterTimelineOptions,
   printing: Printing,
   signal: AbortSignal,
 ): Promise<never> {
-  const [arrivals, asked]: [TimelineEvent[], AgentPod[]] = [[], []];
-  let failure: { readonly thrown: unknown } | undefined;
+  const arrivals: TimelineEvent[] = [];
+  const remark = (text: string): void => printing.terminal.remark(safeText(`seinectl: ${text}`));
   const nodes = {
-    ...{ relays: reading.relays, query, arrived: (event: TimelineEvent) => void arrivals.push(event), wallMs: () => Date.now() },
-    silent: ({ node }: AgentPod, cause: string) => printing.terminal.remark(safeText(`seinectl: ${node} does not answer: ${cause}`)),
+    ...{ relays: reading.relays, startMs: reading.startMs, query, wallMs: () => Date.now() },
+    arrived: (event: TimelineEvent) => void arrivals.push(event),
+    silent: ({ node }: AgentPod, cause: string) => remark(`${node} does not answer: ${cause}`),
   };
-  for (const agent of reading.agents)
-    followNode(agent, nodes, signal).then(
-      () => asked.push(agent),
-      (thrown: unknown) => (failure = { thrown }),
-    );
+  const followed = new FollowedAgents(nodes, signal);
+  followed.follow(reading.agents);
   for (let second = 1; ; second++) {
     await sleep(PRINT_EVERY_MS, undefined, { signal });
-    if (failure) throw failure.thrown;
+    followed.throwIfFailed();
     printEvents(arrivals.splice(0), query, options, printing);
+    if (second % FOUND_EVERY === 0) await followPresent(reading, query, options, { followed, remark }, signal);
     if (second % ASKED_EVERY !== 0) continue;
     const again = { ...query, fromMs: Math.max(query.fromMs, Date.now() - OVERLAP_MS - PRINT_EVERY_MS * ASKED_EVERY) };
-    await readOnce({ ...reading, agents: asked }, again, options, printing, signal);
+    await readOnce({ ...reading, agents: followed.asked }, again, options, printing, signal);
   }
+}
+
+interface Following {
+  readonly followed: FollowedAgents;
+  readonly remark: (text: string) => void;
+}
+
+/** Follows the agents that are there now: a rolling update replaces their pods. Without the API server, the streams continue. */
+async function followPresent(
+  { http, relays }: QueriedFleet,
+  query: TimelineQuery,
+  { namespace }: ClusterTimelineOptions,
+  { followed, remark }: Following,
+  signal: AbortSignal,
+): Promise<void> {
+  let agents: readonly AgentPod[];
+  try {
+    const fleet = await findAgents(http, namespace, undefined, signal);
+    agents = await agentsFor(query, http, fleet, signal);
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'find the agents');
+    if (signal.aborted || error.code === 'INVARIANT') throw error;
+    return; // the next look, or a stream that ends, shows whether that is serious
+  }
+  // A pod that is on its way is followed once it runs; the pods of a cluster that has grown beyond the limit are not.
+  const running = agents.filter(({ trouble }) => trouble === undefined).slice(0, FOLLOWED_MAX);
+  if (running.length === 0) return; // all of them are being replaced
+  for (const { node, pod } of followed.follow(running)) remark(`${node}: follows ${pod}`);
+  relays.keepOnly(running);
 }
 
 function printEvents(
@@ -148,10 +179,9 @@ function printEvents(
   { isJson }: ClusterTimelineOptions,
   { terminal, printed }: Printing,
 ): void {
-  for (const event of mergedEvents(events)) {
-    const key = JSON.stringify([event.time, event.kind, event.text]);
-    if (printed.has(key)) continue;
-    printed.add(key);
+  const unprinted = events.filter((event) => !printed.has(eventKey(event)));
+  for (const event of unprinted) printed.add(eventKey(event));
+  for (const event of mergedEvents(unprinted)) {
     terminal.line(isJson ? safeLine(JSON.stringify(event)) : eventLine(event, { ...query, withNodes: true }, terminal.room));
   }
   for (const oldest of printed) {

@@ -32,21 +32,38 @@ export function parsedEvent(line: string, nodes: readonly string[]): TimelineEve
   }
 }
 
+/** True for what several nodes receive from the API server. */
+const isReceived = ({ kind }: TimelineEvent): boolean => /^(?:object|endpoint)\./.test(kind);
+
+/** Returns a text by which one event that arrives twice is recognized. */
+export function eventKey({ time, kind, nodes, text }: TimelineEvent): string {
+  return JSON.stringify([time, kind, nodes, text]);
+}
+
 /**
- * Merges events of several nodes by time. An object of the API that several nodes received in the same version becomes one event, at the time of
- * the first.
+ * Merges events of several nodes by time, each once. An object of the API that several nodes received in the same version becomes one event,
+ * at the time of the first; what a node received again is another one.
  */
 export function mergedEvents(events: readonly TimelineEvent[]): readonly TimelineEvent[] {
-  const merged = new Map<string, TimelineEvent>();
-  const byTime = events.toSorted((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
-  for (const event of byTime) {
-    const { kind, nodes, data, time } = event;
-    const isReceived = /^(?:object|endpoint)\./.test(kind);
-    const key = JSON.stringify(isReceived ? [kind, data] : [kind, data, time, nodes, event.text]);
-    const known = merged.get(key);
-    merged.set(key, known ? { ...known, nodes: [...new Set([...known.nodes, ...nodes])] } : event);
+  const merged: TimelineEvent[] = [];
+  const seen = new Set<string>();
+  /** Last of these, by what several nodes received. */
+  const last = new Map<string, number>();
+  for (const event of events.toSorted((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0))) {
+    const key = eventKey(event);
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const received = isReceived(event) ? JSON.stringify([event.kind, event.data]) : undefined;
+    const at = received === undefined ? undefined : last.get(received);
+    const known = at === undefined ? undefined : merged[at];
+    if (at !== undefined && known && !event.nodes.some((node) => known.nodes.includes(node)))
+      merged[at] = { ...known, nodes: [...known.nodes, ...event.nodes] };
+    else {
+      const number = merged.push(event) - 1;
+      if (received !== undefined) last.set(received, number);
+    }
   }
-  return [...merged.values()];
+  return merged;
 }
 
 interface LineOptions {
