@@ -155,6 +155,10 @@ it('shows which connections a proposal breaks and opens, marks their cells, and 
   expect(changes.map((text) => /breaks|opens/.exec(text)?.[0])).toEqual(['breaks', 'opens']);
   await page.getByRole('button', { name: /^shop\/api\S* to shop\/db\S*: in part, connections break$/ }).waitFor();
   await page.getByRole('button', { name: /^shop\/web\S* to shop\/db\S*: denied, connections open$/ }).waitFor();
+  const again = page.waitForRequest((request) => request.url().includes('/api/whatif'));
+  await compute.click();
+  await again; // the same text: the cluster may have changed
+  await page.getByText(/^Computed \d/).waitFor();
   for (const colorScheme of ['light', 'dark'] as const)
     for (const width of [1_280, 360]) {
       await page.emulateMedia({ colorScheme });

@@ -9,6 +9,7 @@ import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
 import type { Terminal } from '../terminal.ts';
 import { bundleActions, bundleRoutes, readShownBundles } from './bundle-routes.ts';
 import { ClusterConnection } from './cluster-connection.ts';
+import { limitHeap } from './heap-limits.ts';
 import type { UiFlags } from './ui-flags.ts';
 import { actionsOf, routesOf } from './ui-routes.ts';
 
@@ -17,6 +18,7 @@ const IDLE_MS = 60 * 60_000;
 
 /** Serves the page until it is interrupted, or idle. @returns the exit code */
 export async function serveUi(flags: UiFlags, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  limitHeap();
   try {
     const page = await openUi(flags, env);
     terminal.line(page.url);

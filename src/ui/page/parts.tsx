@@ -129,19 +129,31 @@ export function isOld<T>({ stale, failure, answer }: Asked<T>): boolean {
   return answer !== undefined && (stale !== undefined || failure !== undefined);
 }
 
-/** Age of an answer, and a button for a new one. */
-export function Freshness<T>({ asked }: { readonly asked: Asked<T> }) {
-  const { atMs, isLoading } = asked;
+interface AnswerAgeProps<T> {
+  readonly asked: Asked<T>;
+  /** Text while a new answer is computed. */
+  readonly during: string;
+  /** Text in front of the age. */
+  readonly before: string;
+}
+
+/** Age of an answer. */
+export function AnswerAge<T>({ asked: { atMs, isLoading }, during, before }: AnswerAgeProps<T>) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((value) => value + 1), 1_000);
     return () => clearInterval(timer);
   }, []);
-  const age = atMs === undefined ? '' : `${duration(Math.max(0, (Date.now() - atMs) / 1_000))} ago`;
+  const age = atMs === undefined ? '' : `${before}${duration(Math.max(0, (Date.now() - atMs) / 1_000))} ago`;
+  return <span>{isLoading ? during : age}</span>;
+}
+
+/** Age of an answer, and a button for a new one. */
+export function Freshness<T>({ asked }: { readonly asked: Asked<T> }) {
   return (
     <p class="freshness">
-      <span>{isLoading ? 'Asking …' : age}</span>
-      <button type="button" onClick={asked.ask} disabled={isLoading}>
+      <AnswerAge asked={asked} during="Asking …" before="" />
+      <button type="button" onClick={asked.ask} disabled={asked.isLoading}>
         Refresh
       </button>
     </p>

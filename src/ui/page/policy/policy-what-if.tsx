@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { ClusterWhatIf } from '../../answers/what-if.ts';
 import { parameters, show } from '../location.ts';
-import { AskedState, CommandLine, isOld } from '../parts.tsx';
+import { AnswerAge, AskedState, CommandLine, isOld } from '../parts.tsx';
 import { type Asked, useAnswer } from '../questions.ts';
 import { ProposalFields } from './proposal-fields.tsx';
 import { WhatIfTable } from './what-if-table.tsx';
@@ -37,6 +37,8 @@ export function useProposal(namespace: string): AskedProposal {
   const query = new URLSearchParams([['namespace', namespace], ...removed.map((name): [string, string] => ['delete', name])]);
   const asked = useAnswer<ClusterWhatIf>(body === undefined ? undefined : `whatif?${query}`, { body: body ?? '' });
   const compute = (names: string): void => {
+    const isAskedAgain = body === text.value && names.trim() === (parameters.value['delete'] ?? '');
+    if (isAskedAgain) asked.ask(); // the cluster may have changed since
     show({ ...parameters.value, delete: names.trim() });
     setBody(text.value);
   };
@@ -57,6 +59,9 @@ export function PolicyWhatIf({ proposal: { asked, compute, clear, removed } }: {
       <AskedState asked={asked} what="the effect" />
       {answer ? (
         <div class={isOld(asked) ? 'old' : ''}>
+          <p class="quiet">
+            <AnswerAge asked={asked} during="Computing …" before="Computed " />
+          </p>
           {answer.missing.length > 0 ? (
             <div class="notice warn">
               <h2>Some objects could not be read, and the effect may be incomplete</h2>
