@@ -127,6 +127,26 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{exporter}} {{outcome}}': rate('flow_export_total', 'exporter, outcome') },
     },
     {
+      title: 'History on disk',
+      about: 'Size of the recorded events and inputs of a node.',
+      unit: 'bytes',
+      queries: { '{{instance}} {{stream}}': value('history_bytes') },
+    },
+    {
+      title: 'Age of the history',
+      about: 'Of the oldest record: how far back timelines, and traces of a past time, go.',
+      unit: 's',
+      queries: { '{{instance}} {{stream}}': `time() - ${value('history_oldest_seconds')}` },
+    },
+    {
+      title: 'Recorded and lost events',
+      about: 'Records of the history, and events that were not recorded because the disk is full or too slow.',
+      queries: {
+        '{{instance}} {{stream}}': rate('history_records_total', 'instance, stream'),
+        '{{instance}} lost': rate('history_lost_total', 'instance'),
+      },
+    },
+    {
       title: 'Nodes that are not reached as usual',
       about: 'Of those that a node observes with echoes: lost, slow, or mtu (packets of full MTU are lost).',
       queries: { '{{instance}} {{state}}': `${value('mesh_peers', ',state=~"lost|slow|mtu"')} > 0` },

@@ -3,6 +3,7 @@ import { setLive } from '../../lab/demo/live-settings.ts';
 import { runIn } from '../../lab/machine/netns.ts';
 import { agentProcess } from '../../lab/node/agent.ts';
 import { ovsProcess } from '../../lab/node/ovs.ts';
+import { priority } from '../../src/dataplane/pipeline/flow.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
 import { compiled } from './compiled.ts';
@@ -124,8 +125,8 @@ export async function turnFlowLog(lab: BenchLab, state: LogState): Promise<void>
 /** Reports whether flows copy openings, and whether they choose them by their source ports. */
 async function flowsOnBridge(lab: BenchLab): Promise<readonly [copying: boolean, choosing: boolean]> {
   const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
-  const copies = dump.split('\n').filter((line) => line.includes('userdata=0c'));
-  return [copies.length > 0, copies.some((line) => line.includes('ct_tp_src='))];
+  // ovs-ofctl does not print the source port of a connection: the flows for those that are not chosen have a priority of their own.
+  return [dump.includes('userdata=0c'), dump.includes(`priority=${priority.overNormal},`)];
 }
 
 async function connect(lab: BenchLab, askers: readonly { readonly netns: string }[], address: string): Promise<Round> {

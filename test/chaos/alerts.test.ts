@@ -99,6 +99,7 @@ it('SeineMeshPeers is true for nodes that are lost, slow or narrow, and SeinePro
 });
 
 it.each([
+  ['SeineHistory', ['seine_agent_problems{kind="history"} 1'], 'seine_agent_problems{kind="object"} 1'],
   ['SeinePeerModes', ['seine_agent_problems{kind="peer.direct"} 1'], 'seine_agent_problems{kind="object"} 1'],
   ['SeinePeerRoutes', ['seine_agent_problems{kind="route.conflict"} 1', 'seine_agent_problems{kind="route.detour"} 2'], ''],
   [

@@ -17,8 +17,8 @@ it('has reference pages of at most 15 KB, without their generated tables', () =>
   expect(sizeOf(pages.filter((page) => !isWritten(page)).map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(15);
 });
 
-it('has generated tables of at most 94 KB', () => {
-  expect(sizeOf(pages.map(({ text }) => text)) - sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(94);
+it('has generated tables of at most 95 KB', () => {
+  expect(sizeOf(pages.map(({ text }) => text)) - sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(95);
 });
 
 it('has no product page that is too long to be read', () => {

@@ -5,6 +5,7 @@ import { setLive } from '../../lab/demo/live-settings.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { bindUdpIn, connectTcpIn } from '../../lab/probe/sockets.ts';
 import type { FlowView } from '../../src/api/flow-log.ts';
+import { priority } from '../../src/dataplane/pipeline/flow.ts';
 import { isSampled } from '../../src/operations/flow-log/sources/sampled-connections.ts';
 import { flowsHere } from '../../src/seinectl/flows/flows-here.ts';
 import { agentOfNode, readFlowLog } from '../support/read-flow-log.ts';
@@ -135,7 +136,7 @@ it('records openings and ends of one of four connections, and counts the others'
   await setLive(lab.lab.api, { 'flowLog.sampling': '4' }, signal());
   await eventually(async () => expect(await sampling()).toBe(4));
   const dump = () => lab.lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=100');
-  await eventually(async () => expect(await dump()).toContain('ct_tp_src=0/0x6'));
+  await eventually(async () => expect(await dump()).toContain(`priority=${priority.overNormal},`));
   const lost = async () => (await readFlowLog(lab, node, 'last=0')).state?.losses.sampling ?? 0;
   const before = await lost();
   const [first, count] = [40_000, 16];

@@ -49,6 +49,8 @@ export class History implements EventRecorder {
   #waitingLength = 0;
   #position = 0;
   #lost = 0;
+  #lostTotal = 0;
+  readonly #written = { events: 0, inputs: 0 };
   #failure: { readonly cause: string; readonly sinceMs: number; readonly retryAtMs: number } | undefined;
   #writing: Promise<void> = Promise.resolve();
   readonly #followers = new Set<(line: RecordedLine) => void>();
@@ -88,6 +90,16 @@ export class History implements EventRecorder {
     return this.#failure === undefined ? this.#options.wallMs() : undefined;
   }
 
+  /** Number of records of this process on disk, by stream. */
+  get written(): Readonly<Record<'events' | 'inputs', number>> {
+    return this.#written;
+  }
+
+  /** Number of events of this process that were not recorded. */
+  get lostTotal(): number {
+    return this.#lostTotal;
+  }
+
   /** Number of events of this process, recorded or not. */
   get position(): number {
     return this.#position;
@@ -101,6 +113,7 @@ export class History implements EventRecorder {
     for (const follower of this.#followers) follower({ position: this.#position, line });
     if (this.#failure !== undefined || this.#waitingLength + line.length > WAITING_MAX) {
       this.#lost++;
+      this.#lostTotal++;
       return;
     }
     this.#waiting.push(line);
@@ -158,8 +171,9 @@ export class History implements EventRecorder {
     if (!this.isEnabled) return false;
     const writer = this.#writers.inputs;
     return await this.#attempt(async () => {
-      let chunk = '';
+      let [chunk, records] = ['', 0];
       for (const line of lines) {
+        records++;
         chunk += `${line}\n`;
         if (chunk.length < CHUNK_LENGTH) continue;
         await writer.append(chunk);
@@ -168,6 +182,7 @@ export class History implements EventRecorder {
       }
       if (chunk !== '') await writer.append(chunk);
       await writer.flush();
+      this.#written.inputs += records;
     });
   }
 
@@ -189,9 +204,12 @@ export class History implements EventRecorder {
     ];
     if (lines.length === 0) return;
     this.#lost += events.length; // until they are written
+    this.#lostTotal += events.length;
     await this.#writers.events.append(`${lines.join('\n')}\n`);
     await this.#writers.events.flush();
     this.#lost -= lost + events.length;
+    this.#lostTotal -= events.length;
+    this.#written.events += lines.length;
   }
 
   get #node(): string {

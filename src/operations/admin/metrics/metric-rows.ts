@@ -301,6 +301,20 @@ export const metricRows = {
 
   mesh_lost_total: { type: 'counter', help: 'Echoes to other nodes without an answer.' },
 
+  history_recording: { type: 'gauge', help: '1 if the history of this node is recorded, 0 if that fails; none with history.size 0.' },
+
+  history_records_total: {
+    type: 'counter',
+    help: 'Records of the history that this agent has written, by stream: events, and inputs of compilers.',
+    labels: ['stream'],
+  },
+
+  history_lost_total: { type: 'counter', help: 'Events that were not recorded, because the disk is full or too slow.' },
+
+  history_bytes: { type: 'gauge', help: 'Size of the history on disk, by stream; history.size limits both together.', labels: ['stream'] },
+
+  history_oldest_seconds: { type: 'gauge', help: 'Unix time of the oldest record of the history, by stream.', labels: ['stream'] },
+
   plain_drops_total: {
     type: 'counter',
     help: 'Packets with an address of a pod or gateway that reached the node without a tunnel, and were dropped, since the table `seine` was written.',

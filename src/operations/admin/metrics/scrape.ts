@@ -17,6 +17,7 @@ import type { WireGuardReader } from '../../diagnose/entries/wireguard-reader.ts
 import { ovsVersion } from '../../diagnose/versions.ts';
 import { flowLogSamples } from '../../flow-log/flow-log-samples.ts';
 import type { OpenedFlowLog } from '../../flow-log/open-flow-log.ts';
+import { historySamples } from '../../history/history-samples.ts';
 import type { Mesh } from '../../mesh/mesh.ts';
 import type { NodeHealth } from '../problems/node-health.ts';
 import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../problems/policy-facts.ts';
@@ -103,7 +104,12 @@ interface MeshMetricsPort {
   readonly mesh: Pick<Mesh, 'states' | 'counters'>;
 }
 
+interface HistoryMetricsPort {
+  readonly history: Parameters<typeof historySamples>[0];
+}
+
 export type ScrapePort = NodeMetricsPort &
+  HistoryMetricsPort &
   MeshMetricsPort &
   ConnectionMetricsPort &
   DatapathMetricsPort &
@@ -147,6 +153,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     peer_modes: (agent.node()?.peers.modeCounts() ?? []).map(({ mode, family, peers }): Sample => [{ mode, family }, peers]),
     mesh_peers: Object.entries(agent.mesh.states()).map(([state, peers]): Sample => [{ state }, peers]),
     mesh_lost_total: one(agent.mesh.counters.lost),
+    ...(await historySamples(agent.history)),
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     cleartext_drops_total: [...readClearDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     ...(await wireGuardSamples(agent.wireGuard, Date.now(), signal)),
