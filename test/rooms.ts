@@ -138,6 +138,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     'operations/diagnose',
     'operations/diagnose/entries',
     'operations/flow-log',
+    'operations/history',
     'operations/mesh',
   ],
   'operations/admin/policy': [],

@@ -10,6 +10,7 @@ import { addExplain } from '../explain-commands.ts';
 import { addFlows } from '../flows/flows-command.ts';
 import { addDenied } from '../policy/denied-commands.ts';
 import { addPolicyExplain } from '../policy/explain-connection.ts';
+import { addPodPolicy } from '../policy/pod-policy-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { addTimeline } from '../timeline/timeline-command.ts';
 import { addTrace } from '../trace/trace-command.ts';
@@ -50,6 +51,7 @@ export async function runCluster(
   addTimeline(root, { ...context, isOnNode: false });
   addExplain(root, context);
   const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do');
+  addPodPolicy(policy, context);
   addPolicyExplain(policy, context);
   addDenied(policy, context);
   addCapture(root, context);

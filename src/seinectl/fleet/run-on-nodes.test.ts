@@ -67,6 +67,23 @@ it('explains a pod with the agent of its node, and escapes the answer', async ()
   expect(code).toBe(0);
 });
 
+it('shows the policies of a pod as the agent of its node enforces them, from images with and without a relay', async () => {
+  const free = { state: 'free', isolatedBy: [], rules: [], moreRules: 0 };
+  const answer = JSON.stringify({ name: 'shop/db-0', addresses: ['10.10.0.5'], ingress: free, egress: { ...free, state: 'closed' } });
+  const lines = [
+    'Pod shop/db-0 (10.10.0.5)',
+    'ingress: free, no policy isolates it',
+    'egress: blocked except for its own node: unknown pod',
+  ];
+  const shown = await seinectl(both({ answer }), 'policy', 'pod', 'shop/db-0');
+  expect(shown).toMatchObject({ code: 1, out: lines.join('\n'), requests: ['/v1/policy/pod?name=shop/db-0'] });
+  await fleet?.close();
+  const printed = both({ answer: 'printed there', code: 1 }).map((agent) => ({ ...agent, isOld: true }));
+  const old = await seinectl(printed, 'policy', 'pod', 'shop/db-0');
+  expect(old).toMatchObject({ code: 1, out: 'printed there' });
+  expect(old.commands.at(-1)).toEqual(['seinectl', 'policy', 'pod', '--', 'shop/db-0']);
+});
+
 it('decides a connection on the nodes of both ends', async () => {
   const agents = both({ answer: decided('allow') }, { answer: decided('deny') });
   const { code, out, requests } = await seinectl(agents, 'policy', 'explain', 'shop/web-0', 'shop/db-0', '80');

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import type { Items } from '../../api/entry.ts';
-import type { ClusterRank, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
+import type { ClusterRank, NodePolicyView, OnePolicyView } from '../../api/policy.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { AgentsContext } from '../fleet/agents-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
-import { addPastOptions, checkPast, type PastFlags, printPastPod } from '../recorded/past-options.ts';
 import { sorted } from '../resources.ts';
 import { type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
@@ -14,7 +13,7 @@ import { secondsUpToADay } from '../time-option.ts';
 import { addDenied } from './denied-commands.ts';
 import { addPolicyExplain, fullName } from './explain-connection.ts';
 import { onePolicyLines } from './one-policy-lines.ts';
-import { podPolicyLines } from './pod-policy-lines.ts';
+import { addPodPolicy } from './pod-policy-command.ts';
 import { addSuspend, suspensionLines } from './suspend-command.ts';
 import { top } from './top.ts';
 import { verify } from './verify.ts';
@@ -27,14 +26,6 @@ interface PolicyCommandContext extends AgentsContext {
 interface FormOption {
   readonly output: OutputForm;
 }
-
-const podHelp = `
-Examples:
-  seinectl policy pod shop/db
-  seinectl policy pod db -o json
-  seinectl policy pod shop/db --at 10m    at a past time, by the recorded inputs and the timeline of this node
-
-Exit codes: 0 the state of the pod is known; 1 it is not (blocked, or unchanged); 2 this node has no such pod, or no record of this time.`;
 
 const showHelp = `
 Examples:
@@ -55,7 +46,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   const { agent, terminal, exitWith } = context;
   const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do on this node');
   addDenied(policy, context);
-  addPod(policy, context);
+  addPodPolicy(policy, context);
   policy
     .command('list')
     .description('list policies that apply to pods of this node, and their invalid parts (exit 1 if there are any)')
@@ -86,23 +77,6 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   return policy;
 }
 
-function addPod(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {
-  addPastOptions(
-    policy
-      .command('pod')
-      .description('show whether policies isolate a pod of this node, which, and what their rules allow')
-      .argument('<name>', 'NAME or NAMESPACE/NAME'),
-  )
-    .addOption(outputOption(['table', 'json', 'yaml']))
-    .addHelpText('after', podHelp)
-    .action((name: string, flags: FormOption & PastFlags) => {
-      checkPast(flags);
-      const { output, at, bundle } = flags;
-      if (at === undefined) return exitWith(pod({ agent: agent(), terminal }, name, output));
-      return exitWith(printPastPod('policy', agent(), { name: fullName(name), at, bundle, output }, terminal));
-    });
-}
-
 function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {
   policy
     .command('show')
@@ -119,14 +93,6 @@ function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandCo
 interface PolicyRun {
   readonly agent: AgentClient;
   readonly terminal: Terminal;
-}
-
-async function pod({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
-  const view = (await agent.json(`/v1/policy/pod?${new URLSearchParams({ name: fullName(name) })}`)) as PodPolicyView;
-  if (form === 'json' || form === 'yaml') print(terminal, view, form);
-  else for (const line of podPolicyLines(view)) terminal.line(safeLine(line));
-  const isKnown = [view.ingress, view.egress].every(({ state }) => state === 'free' || state === 'isolated');
-  return isKnown ? exitCodes.ok : exitCodes.different;
 }
 
 /** @param name `namespace/name`, or the name of a ClusterNetworkPolicy */

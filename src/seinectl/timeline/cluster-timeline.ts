@@ -144,7 +144,7 @@ async function follow(
   }
 }
 
-interface Following {
+interface FollowedFleet {
   readonly followed: FollowedAgents;
   readonly remark: (text: string) => void;
 }
@@ -154,7 +154,7 @@ async function followPresent(
   { http, relays }: QueriedFleet,
   query: TimelineQuery,
   { namespace }: ClusterTimelineOptions,
-  { followed, remark }: Following,
+  { followed, remark }: FollowedFleet,
   signal: AbortSignal,
 ): Promise<void> {
   let agents: readonly AgentPod[];

@@ -10,7 +10,7 @@ import { type TimelineQuery, timelinePath } from './timeline-query.ts';
 const AGAIN_MS = 3_000;
 const OVERLAP_MS = 20_000;
 
-export interface FollowedNodes {
+interface FollowedNodes {
   readonly relays: { readonly of: (pod: AgentPod) => { readonly client: Pick<AgentClient, 'lines'> } };
   readonly query: TimelineQuery;
   /** Time from which events are wanted of a node that has not been followed yet (ms since the epoch). */
