@@ -45,7 +45,7 @@ type Looked = Pick<HostileReport, 'problems' | 'slowestLivezMs' | 'changeMs' | '
 
 /** Deadline for liveness of an agent, for a change of another Service, and for the network of another new pod. */
 export const withinMs = 1_000;
-/** A pod without a network after this time counts as rejected. */
+/** A pod without a network after this time counts as rejected, though the runtime has not reported it. */
 const podStartMs = 1_500;
 const pollMs = 50;
 const rejoinEvery = 10;
@@ -159,7 +159,7 @@ export class HostileCluster {
     return problems;
   }
 
-  /** Waits until the written pods have a network, or have been rejected for some time. @returns the result of each */
+  /** Waits until each of the written pods has a network or has been rejected. @returns the result of each */
   async #podsStart(writes: readonly HostileWrite[]): Promise<string[]> {
     const started = writes.filter(
       ({ verb, plural, object }) => verb === 'create' && plural === 'pods' && object.spec?.['nodeName'] === undefined,
@@ -170,20 +170,21 @@ export class HostileCluster {
       const { pods } = await this.#lab.status();
       const isThere = (name: string): boolean =>
         pods.some((pod) => pod.namespace === hostileNamespace && pod.name === name && pod.ips.length > 0);
-      if (names.every(isThere) || performance.now() > untilMs)
-        return await Promise.all(
-          names.map(async (name) => (isThere(name) ? `${name} runs` : `${name} has no network, ${await this.#sandboxRefusal(name)}`)),
+      const refusals = names.every(isThere) ? new Map<string, string>() : await this.#sandboxRefusals();
+      if (names.every((name) => isThere(name) || refusals.has(name)) || performance.now() > untilMs)
+        return names.map((name) =>
+          isThere(name) ? `${name} runs` : `${name} has no network, ${refusals.get(name) ?? 'and it is not reported'}`,
         );
       await sleep(pollMs);
     }
   }
 
-  /** The plugin's error as recorded by the runtime. */
-  async #sandboxRefusal(pod: string): Promise<string> {
+  /** Pod → the plugin's last error as recorded by the runtime. */
+  async #sandboxRefusals(): Promise<ReadonlyMap<string, string>> {
     const events = await this.#lab.api.list(`/api/v1/namespaces/${hostileNamespace}/events`);
-    const about = events.filter(({ involvedObject }) => (involvedObject as { readonly name?: string } | undefined)?.name === pod);
-    const failed = about.findLast(({ reason }) => reason === 'FailedCreatePodSandBox');
-    return String(failed?.['message'] ?? 'and it is not reported').slice(0, 200);
+    const failed = events.filter(({ reason }) => reason === 'FailedCreatePodSandBox');
+    const nameOf = ({ involvedObject }: ApiObject): string => (involvedObject as { readonly name?: string } | undefined)?.name ?? '';
+    return new Map(failed.map((event) => [nameOf(event), String(event['message']).slice(0, 200)]));
   }
 
   #drawing(random: Random): Drawing {
