@@ -24,8 +24,11 @@ const shared = {
 };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
-/** Its lab waits for periods of the agent, and does next to nothing meanwhile: it runs beside all others (build/test.mjs). */
-const waiting = 'test/e2e/health-checks.test.ts';
+/**
+ * Labs that mostly wait for periods of the agent, and whose tests have no limits for packets: they run one after another beside all others
+ * (build/test.mjs).
+ */
+const waiting = ['health-checks', 'policy-tiers', 'mesh', 'cni-contract', 'node-life'].map((name) => `test/e2e/${name}.test.ts`);
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
 const order = [
@@ -101,7 +104,7 @@ export default defineConfig({
           ...shared,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [emulated, waiting],
+          exclude: [emulated, ...waiting],
           testTimeout: 180_000,
           hookTimeout: 180_000,
         },
@@ -109,8 +112,9 @@ export default defineConfig({
       {
         test: {
           ...shared,
+          ...oneAfterAnother,
           name: 'waiting',
-          include: [waiting],
+          include: waiting,
           testTimeout: 180_000,
           hookTimeout: 180_000,
         },

@@ -98,7 +98,7 @@ const parts = [
     files: ['test/integration/policy-refusals.test.ts'],
   },
   { name: 'hops', what: 'paths shown hop by hop: the bridge is one', files: ['test/integration/pipeline-hops.test.ts'] },
-  { name: 'policy', what: 'NetworkPolicy in a lab: who is let in, who is not, what is cut', files: e2e('policy') },
+  { name: 'policy', what: 'NetworkPolicy in a lab: who is let in, who is not, what is cut', files: e2e('policy', 'policy-tiers') },
   { name: 'policy-change', what: 'a policy that changes under packets: none lost, none let through', files: e2e('policy-transition') },
   {
     name: 'flow-log',

@@ -1,30 +1,22 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../../lab/kube/cluster-policies.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import type { DeniedLogView, WouldDenyView } from '../../src/api/denied-log.ts';
 import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView, RuleCounters } from '../../src/api/policy.ts';
-import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
 import { nodeMeters } from '../../src/dataplane/pipeline/well-known.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
-import { plain } from '../../src/seinectl/paint.ts';
-import type { Verification } from '../../src/seinectl/policy/verification.ts';
-import { run } from '../../src/seinectl/program.ts';
 import { LoneServer } from '../support/lone-server.ts';
+import { PolicyLab } from '../support/policy-lab.ts';
 import { SctpConversation, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
-import { type Aim, eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
+import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 /** NetworkPolicy with real packets. */
 let lab: ServiceLab;
+let policies: PolicyLab;
 
-const policies = '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies';
 /** Port of `web-1`, with a connection that is open when a policy is created. */
 const silentPort = 7_007;
 /** A stack of SCTP without answers retransmits with growing intervals: after 1, 2, 4, 8 … s. */
@@ -33,126 +25,57 @@ const patience = () => AbortSignal.timeout(20_000 * slowness);
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
-  await lab.lab.api.send({ method: 'POST', path: crdPath, body: clusterPolicyCrd }, patience());
+  policies = new PolicyLab(lab);
 }, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
 });
 
-async function policy(name: string, spec: object): Promise<void> {
-  const body = { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec };
-  await lab.lab.api.send({ method: 'POST', path: policies, body }, patience());
-}
-
-/** An absent one is fine: the test has failed before it was created. */
-async function withdraw(name: string): Promise<void> {
-  await lab.lab.api.send({ method: 'DELETE', path: `${policies}/${name}` }, patience()).catch((error: unknown) => {
-    if (!(error instanceof SeineError && error.context['status'] === 404)) throw error;
-  });
-}
-
-const client = (n: number, to: string) => ({ from: `client-${n}`, address: lab.ip(to, 'ipv4'), port: 80 });
-
-/** Runs on node 1, which has `web-1`. */
-async function seinectl(...args: readonly string[]): Promise<{ readonly code: number; readonly text: string }> {
-  const out: string[] = [];
-  const terminal = {
-    room: { width: Number.POSITIVE_INFINITY, paint: plain },
-    line: (text: string) => void out.push(text),
-    remark: () => undefined,
-  };
-  const socket = nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket;
-  const code = await run(['--socket', socket, ...args], terminal, Readable.from([]));
-  return { code, text: out.join('\n') };
-}
-
-async function asked<View>(...args: readonly string[]): Promise<{ readonly code: number; readonly view: View }> {
-  const { code, text } = await seinectl('policy', ...args, '-o', 'json');
-  return { code, view: JSON.parse(text) as View };
-}
-
 async function isExplained(): Promise<void> {
-  const pod = await asked<PodPolicyView>('pod', 'demo/web-1');
+  const pod = await policies.asked<PodPolicyView>('pod', 'demo/web-1');
   expect(pod).toMatchObject({
     code: 0,
     view: { ingress: { state: 'isolated', isolatedBy: ['demo/clients', 'demo/default-deny'] }, egress: { state: 'free' } },
   });
   expect(pod.view.ingress.rules.map(({ name }) => name)).toEqual(['demo/clients spec.ingress[0]']);
-  const { view: list } = await asked<{ readonly items: readonly NodePolicyView[] }>('list');
+  const { view: list } = await policies.asked<{ readonly items: readonly NodePolicyView[] }>('list');
   expect(list.items.map(({ name, notUnderstood }) => [name, notUnderstood])).toEqual([
     ['demo/clients', []],
     ['demo/default-deny', []],
   ]);
-  const { code, view: shown } = await asked<OnePolicyView>('show', 'demo/clients');
+  const { code, view: shown } = await policies.asked<OnePolicyView>('show', 'demo/clients');
   expect([code, shown.pods, shown.egress]).toMatchObject([0, [{ name: 'demo/web-1', state: 'policed' }], undefined]);
   expect(shown.ingress?.rules).toMatchObject([{ path: 'spec.ingress[0]' }]);
   const rule = { direction: 'ingress', verdict: 'allow', by: ['demo/clients spec.ingress[0]'] };
-  const { view: counted } = await asked<{ readonly items: readonly RuleCounters[] }>('top', '--for', '1s');
+  const { view: counted } = await policies.asked<{ readonly items: readonly RuleCounters[] }>('top', '--for', '1s');
   expect(Number(counted.items.find(({ by }) => by.join() === rule.by.join())?.packets)).toBeGreaterThan(0);
   const { body } = await new AgentClient(nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket).get('/metrics');
   const packets = /^seine_agent_policy_packets_total\{direction="ingress",verdict="(allow|deny)"\} [1-9]/gm;
   expect(body.match(packets)).toHaveLength(2);
-  const allowed = await asked<ConnectionPolicyView>('explain', 'demo/client-1', 'demo/web-1', '80');
+  const allowed = await policies.asked<ConnectionPolicyView>('explain', 'demo/client-1', 'demo/web-1', '80');
   expect(allowed).toMatchObject({ code: 0, view: { verdict: 'allow', ends: expect.arrayContaining([expect.objectContaining(rule)]) } });
-  const denied = await asked<ConnectionPolicyView>('explain', '198.51.100.7', 'demo/web-1', '80');
+  const denied = await policies.asked<ConnectionPolicyView>('explain', '198.51.100.7', 'demo/web-1', '80');
   expect(denied).toMatchObject({ code: 1, view: { verdict: 'deny', ends: [{ by: ['demo/clients', 'demo/default-deny'] }] } });
 }
 
-const verified = () =>
-  asked<Pick<Verification, 'pods' | 'leftOut' | 'cells' | 'allowed' | 'denied' | 'differences' | 'problems'>>('verify');
-
 /** The bridge enforces the policies, and the name of a flow added by another process is reported. */
 async function isProven(): Promise<void> {
-  const good = await verified();
+  const good = await policies.verified();
   expect(good).toMatchObject({ code: 0, view: { leftOut: [], differences: [], problems: [] } });
   expect(Math.min(good.view.pods, good.view.allowed, good.view.denied)).toBeGreaterThan(0);
   const flow = 'table=90,priority=300,reg0=0xc00/0x1c00,ip';
-  await seinectl('pause', '--for', '5m');
+  await policies.seinectl('pause', '--for', '5m');
   try {
     await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `cookie=0xbad,${flow},actions=goto_table:100`);
-    const { code, view } = await verified();
+    const { code, view } = await policies.verified();
     expect(code).toBe(1);
     const found = view.differences.find(({ pod }) => pod === 'demo/web-1');
     expect(found).toMatchObject({ direction: 'ingress', bridge: 'allow', policies: 'deny', by: ['demo/clients', 'demo/default-deny'] });
     expect(found?.flows.at(-1)?.text).toContain('cookie=0xbad, table=ingressVerdict, priority=300,');
   } finally {
-    await seinectl('resume');
+    await policies.seinectl('resume');
   }
-  await eventually(async () => expect((await verified()).code).toBe(0));
-}
-
-/** Flows of a tier that another program deletes or adds are listed by `diff`, and repaired. */
-async function tiersAreRepaired(): Promise<void> {
-  const ofctl = (...args: readonly string[]) => lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
-  const table = `table=${tables.ingressAdmin.id}`;
-  const rows = async () => (await ofctl('--no-stats', 'dump-flows', 'br-int', table)).split('\n').toSorted();
-  const before = await rows();
-  await eventually(async () => expect((await seinectl('diff')).code).toBe(0));
-  await seinectl('pause', '--for', '5m');
-  try {
-    await ofctl('del-flows', 'br-int', table);
-    await ofctl('add-flow', 'br-int', `cookie=0xbad,${table},priority=60000,ip,actions=drop`);
-    const { code, text } = await seinectl('diff');
-    expect(code).toBe(1);
-    expect(text).toMatch(/^ *\+.*table=ingressAdmin/m);
-    expect(text).toMatch(/^ *-.*table=ingressAdmin, ?priority=60000/m);
-  } finally {
-    await seinectl('resume');
-  }
-  await eventually(async () => expect(await rows()).toEqual(before));
-}
-
-/** An archive of this node has the policies of all tiers. */
-async function tiersAreCollected(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'seine-collected-'));
-  try {
-    const archive = join(folder, 'node.tar.gz');
-    expect(await seinectl('collect', '-o', archive)).toMatchObject({ code: 0 });
-    const { text } = await seinectl('policy', 'reach', '--bundle', archive, '--from', 'demo/client-1', '--to', 'demo/web-1', '-o', 'csv');
-    expect(text).toMatch(/deny.*admin spec\.ingress\[0\]/);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  await eventually(async () => expect((await policies.verified()).code).toBe(0));
 }
 
 /** Denied packets in the log of node 1's agent. */
@@ -172,18 +95,18 @@ async function copies(): Promise<readonly string[]> {
 
 describe('packets denied by a NetworkPolicy', () => {
   it('are logged while an operator observes them, and listed by pairs', { timeout: 90_000 * slowness }, async () => {
-    const aim = { ...client(1, 'web-1'), ...silent };
+    const aim = { ...policies.client(1, 'web-1'), ...silent };
     const [web, asking] = [lab.lab.pod('web-1'), lab.lab.pod('client-1')];
     const silentServer = createServer((accepted) => void accepted.on('error', () => accepted.destroy())).listen({
       fd: listenTcpIn(web.netns, lab.ip('web-1', 'ipv4'), silentPort),
     });
     // The next packet of one that carries data is reported as denied, and no more is logged about it.
     const living = await connectTcpIn(asking.netns, lab.ip('web-1', 'ipv4'), silentPort, patience());
-    await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
+    await policies.create('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
     try {
       await lab.sees(aim, { pods: [], failures: ['TIMEOUT'] });
       expect([await denials(), await copies()]).toEqual([[], []]);
-      expect(await asked<DeniedLogView>('log', '--for', '10m', '--pod', 'demo/web-1')).toMatchObject({
+      expect(await policies.asked<DeniedLogView>('log', '--for', '10m', '--pod', 'demo/web-1')).toMatchObject({
         code: 0,
         view: { setting: 'annotated', requests: [{ namespace: 'demo', pod: 'web-1' }] },
       });
@@ -193,23 +116,23 @@ describe('packets denied by a NetworkPolicy', () => {
         expect(await denials()).toContainEqual(expect.objectContaining({ ...line, protocol: 'TCP', port: 80 }));
       });
       expect(new Set(await copies()).size).toBe(1);
-      await eventually(async () => expect((await verified()).code).toBe(0));
+      await eventually(async () => expect((await policies.verified()).code).toBe(0));
       await eventually(async () => {
-        const { code, view } = await whileAsking(asked<WouldDenyView>('would-deny', '--for', '2s'), () => lab.look(aim));
+        const { code, view } = await whileAsking(policies.asked<WouldDenyView>('would-deny', '--for', '2s'), () => lab.look(aim));
         expect([code, view.mode, view.pairs.find(({ peer }) => peer === line.peer)]).toMatchObject([1, 'enforce', line]);
         const own = view.living?.filter(({ port }) => port === silentPort);
         expect(own).toEqual(
           testDatapath === 'netdev' ? undefined : [expect.objectContaining({ ...line, protocol: 'TCP', connections: 1 })],
         );
       });
-      expect(await asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
+      expect(await policies.asked<DeniedLogView>('log', '--off')).toMatchObject({ code: 0, view: { requests: [] } });
       await eventually(async () => expect(await copies()).toEqual([]));
     } finally {
       living.destroy();
       silentServer.close();
-      await withdraw('default-deny');
+      await policies.withdraw('default-deny');
     }
-    await lab.sees(client(1, 'web-1'), { failures: [] });
+    await lab.sees(policies.client(1, 'web-1'), { failures: [] });
   });
 });
 
@@ -223,23 +146,23 @@ async function whileAsking<T>(asked: Promise<T>, goOn: () => Promise<unknown>): 
 
 describe('a NetworkPolicy', () => {
   it('denies all that it selects, admits peers by labels, and connections recover when it is deleted', async () => {
-    const aims = [client(1, 'web-1'), client(1, 'web-2')];
+    const aims = [policies.client(1, 'web-1'), policies.client(1, 'web-2')];
     for (const aim of aims) await lab.sees(aim, { failures: [] });
-    await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
+    await policies.create('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
     try {
       for (const aim of aims) await lab.sees({ ...aim, ...silent }, { pods: [], failures: ['TIMEOUT'] });
-      await policy('clients', {
+      await policies.create('clients', {
         podSelector: { matchLabels: { app: 'web' } },
         ingress: [{ from: [{ podSelector: { matchLabels: { app: 'client' } } }] }],
       });
       for (const aim of aims) await lab.sees(aim, { failures: [] });
       await isExplained();
       await isProven();
-      await withdraw('clients');
+      await policies.withdraw('clients');
       for (const aim of aims) await lab.sees({ ...aim, ...silent }, { pods: [] });
-      await eventually(async () => expect((await lab.look({ ...client(1, 'web-1'), from: 'node-1' })).failures).toEqual([]));
+      await eventually(async () => expect((await lab.look({ ...policies.client(1, 'web-1'), from: 'node-1' })).failures).toEqual([]));
     } finally {
-      await withdraw('default-deny');
+      await policies.withdraw('default-deny');
     }
     for (const aim of aims) await lab.sees(aim, { failures: [] });
   });
@@ -253,7 +176,7 @@ describe('a NetworkPolicy', () => {
       ingress: [{ from: [{ podSelector: { matchLabels: { app: 'client' } } }], ports: [{ protocol: 'SCTP', port }] }],
     });
     const endEcho = sctpEcho(web.netns);
-    await policy('sctp', only(sctpEchoPort));
+    await policies.create('sctp', only(sctpEchoPort));
     const conversations = families.map(
       (family, at) => new SctpConversation(lab.lab.pod(`client-${at + 1}`).netns, lab.ip('web-1', family)),
     );
@@ -261,16 +184,16 @@ describe('a NetworkPolicy', () => {
       eventually(async () => expect(conversations.filter((conversation) => !conversation[is])).toHaveLength(0), retransmittedWithin);
     try {
       await all('isReceived');
-      await policy('sctp-other', only(sctpEchoPort + 1));
-      await withdraw('sctp');
+      await policies.create('sctp-other', only(sctpEchoPort + 1));
+      await policies.withdraw('sctp');
       await all('isSilent');
-      await policy('sctp', only(sctpEchoPort));
+      await policies.create('sctp', only(sctpEchoPort));
       await all('isReceived');
     } finally {
       for (const conversation of conversations) conversation.close();
       endEcho();
-      await withdraw('sctp-other');
-      await withdraw('sctp');
+      await policies.withdraw('sctp-other');
+      await policies.withdraw('sctp');
     }
   });
 
@@ -287,9 +210,9 @@ describe('a NetworkPolicy', () => {
     try {
       await all('isReceived');
       for (const [name, spec] of ends) {
-        await policy(name, spec);
+        await policies.create(name, spec);
         await all('isSilent');
-        await withdraw(name);
+        await policies.withdraw(name);
         // A cut connection stays cut until its client is admitted again.
         await eventually(async () => {
           for (const stream of streams) stream.ask();
@@ -299,43 +222,5 @@ describe('a NetworkPolicy', () => {
     } finally {
       for (const stream of streams) stream.close();
     }
-  });
-});
-
-describe('a ClusterNetworkPolicy', () => {
-  const clusterPolicy = async (name: string, spec: object) => {
-    const body = { apiVersion: 'policy.networking.k8s.io/v1beta1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
-    await lab.lab.api.send({ method: 'POST', path: clusterPoliciesPath, body }, patience());
-  };
-  const removed = async (name: string) => {
-    await lab.lab.api.send({ method: 'DELETE', path: `${clusterPoliciesPath}/${name}` }, patience()).catch(() => undefined);
-  };
-
-  /** Pods that answer, of several attempts: one that is late on a busy host is not denied. */
-  const answered = async (aim: Aim) => (await lab.look({ ...aim, tries: 3, timeoutMs: 1_500 })).pods;
-
-  // The agents look for the resource every 60 to 120 s as long as the cluster does not serve it.
-  it('denies in the Admin tier what NetworkPolicies allow, and in the Baseline tier what they leave open', {
-    timeout: 300_000 * slowness,
-  }, async () => {
-    const of = families.map((family) => ({ ...client(1, 'web-1'), address: lab.ip('web-1', family) }));
-    const everywhere = { namespaces: {} };
-    const subject = { pods: { namespaceSelector: {}, podSelector: {} } };
-    try {
-      await clusterPolicy('baseline', { tier: 'Baseline', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
-      for (const aim of of) await eventually(async () => expect(await answered(aim)).toEqual([]), 150_000 * slowness);
-      await eventually(async () => expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } }));
-      await policy('open', { podSelector: {}, ingress: [{}] });
-      for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
-      await clusterPolicy('admin', { tier: 'Admin', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
-      for (const aim of of) await eventually(async () => expect(await answered(aim)).toEqual([]));
-      expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } });
-      await tiersAreRepaired();
-      await tiersAreCollected();
-    } finally {
-      for (const name of ['admin', 'baseline']) await removed(name);
-      await withdraw('open');
-    }
-    for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
   });
 });

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -80,6 +82,18 @@ describe('a pod’s packets', () => {
       ...program,
     ]);
   };
+  /** Sends echoes from the node to an address until `work` has ended. */
+  const whilePinged = async <T>(address: string, work: () => Promise<T>): Promise<T> => {
+    const { command, args } = inNetns(lab.node(1).netns, 'ping', ['-i', '0.1', '-q', address]);
+    const pinging = spawn(command, args, { stdio: 'ignore' });
+    const ended = once(pinging, 'exit');
+    try {
+      return await work();
+    } finally {
+      pinging.kill('SIGKILL');
+      await ended;
+    }
+  };
   const pod = async (): Promise<{ readonly name: string; readonly address: string }> => {
     const [first] = await items<PodView>('get', 'pods');
     return { name: first?.name ?? '', address: first?.addresses[0] ?? '' };
@@ -87,10 +101,8 @@ describe('a pod’s packets', () => {
 
   it('are shown as lines, both ways, until the requested number was seen', async () => {
     const { name, address } = await pod();
-    const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
     // More than a pod's kernel sends by itself when its interface is new.
-    const { stdout, stderr, code } = await captured(name, '--count', '40', '--for', '60s');
-    await pinging;
+    const { stdout, stderr, code } = await whilePinged(address, () => captured(name, '--count', '40', '--for', '60s'));
     expect([code, stderr]).toEqual([0, expect.stringContaining('40 frames')]);
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(40);
@@ -101,9 +113,7 @@ describe('a pod’s packets', () => {
   it('are written to a new file, as tcpdump reads it', async () => {
     const { name, address } = await pod();
     const file = join(lab.plan.dir, 'pod.pcap');
-    const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
-    const { stderr } = await captured(name, '--count', '2', '--for', '60s', '-w', file);
-    await pinging;
+    const { stderr } = await whilePinged(address, () => captured(name, '--count', '2', '--for', '60s', '-w', file));
     expect(stderr).toContain('2 frames');
     const written = readFileSync(file);
     expect(statSync(file).mode & 0o777).toBe(0o600);
