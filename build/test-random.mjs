@@ -21,6 +21,15 @@ const parts = {
     args: ['--project', 'unit', 'test/model/policy-restarts', 'test/model/policy-changes'],
     env: { SEINE_TEST_POLICY_SETS: '100' },
   },
+  models: {
+    what: 'models of pipeline, policies, Services and addresses: five times as many random cases as in `npm test`',
+    args: [
+      ...['--project', 'unit', '--project', 'integration'],
+      ...['pipeline', 'policy-flows', 'services', 'admitted-traffic', 'earlier-release'].map((name) => `test/model/${name}.test.ts`),
+      ...['src/pods/ipam/crash.test.ts', 'test/integration/pipeline-packets.test.ts', 'test/integration/pipeline-trace.test.ts'],
+    ],
+    env: { SEINE_TEST_MODEL_SHARE: '1' },
+  },
   walk: {
     what: '100,000 random packets each: the interpreter of flows and the model of the switch agree, and both with ofproto/trace for 5,000',
     args: ['--project', 'unit', '--project', 'integration', 'test/model/flow-walk', 'test/integration/pipeline-trace'],

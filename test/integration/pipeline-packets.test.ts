@@ -4,6 +4,7 @@ import { conversations } from '../model/conversation.ts';
 import { forgeries } from '../model/forgeries.ts';
 import { Oracle } from '../model/oracle.ts';
 import { exampleScene } from '../model/scene.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
 /** The third oracle: packets, byte by byte, through a real switch with its own conntrack, caches and tunnels. */
@@ -23,7 +24,7 @@ describe('a real switch', () => {
     });
 
   it("meets the product's promises in every conversation", async () => {
-    await fc.assert(everyConversation(), { numRuns: 3000 });
+    await fc.assert(everyConversation(), { numRuns: modelRuns(3_000) });
   });
 
   it('accepts no forged packet', async () => {

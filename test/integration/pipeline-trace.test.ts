@@ -14,6 +14,7 @@ import { answerFor } from '../../src/services/compile/service-intent.ts';
 import { type Arrival, conversations } from '../model/conversation.ts';
 import { forgeries } from '../model/forgeries.ts';
 import { compileScene, exampleScene } from '../model/scene.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 import { type Pretence, type Traced, trace } from '../support/trace.ts';
 import { installedFlows, walkFieldsOf } from '../support/walk-fields.ts';
@@ -23,8 +24,8 @@ const [pod] = pods;
 /** Cookies of generation and feature, with any owner. */
 const everythingLearned = `cookie=0x${((BigInt(generation) << 48n) | (BigInt(features.learned) << 40n)).toString(16)}/0xffffff0000000000`;
 
-/** Number of packets of each test; `npm run test:random -- --only walk` has more. */
-const traces = Number(process.env['SEINE_TEST_TRACES'] ?? 1500);
+/** Number of packets of each test; `npm run test:random -- --only models,walk` has more. */
+const traces = Number(process.env['SEINE_TEST_TRACES'] ?? modelRuns(1_500));
 const seed = process.env['SEINE_TEST_SEED'];
 
 /** Number of slots of a group with few buckets. */

@@ -9,6 +9,7 @@ import { zones } from '../../src/dataplane/pipeline/well-known.ts';
 import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
 import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
 import { compileScene, exampleScene } from './scene.ts';
 
@@ -158,7 +159,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
       }
       return true;
     });
-    fc.assert(runs, { numRuns: 1_000 });
+    fc.assert(runs, { numRuns: modelRuns(1_000) });
   });
 });
 

@@ -5,6 +5,7 @@ import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
 import { type Flow, type Group, goto, type Match, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
 import { ConnectionTracker } from '../../src/dataplane/switch-model/connection-tracker.ts';
 import { type Output, SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { type Arrival, answerTo, conversations } from './conversation.ts';
 import { compileScene, exampleScene } from './scene.ts';
 
@@ -48,5 +49,5 @@ it.each(['userspace', 'kernel'] as const)('an earlier release’s flows match no
       expect(beside.receive(arrival.inPort, arrival.packet).outputs).toEqual(last);
     }
   });
-  fc.assert(runs, { numRuns: 2_000 });
+  fc.assert(runs, { numRuns: modelRuns(2_000) });
 });

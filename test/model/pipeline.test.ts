@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, it } from 'vitest';
+import { modelRuns } from '../support/model-runs.ts';
 import { conversations } from './conversation.ts';
 import { forgeries } from './forgeries.ts';
 import { modelOracle } from './oracle.ts';
@@ -21,7 +22,7 @@ describe.each(Object.entries(scenes))("a node %s meets the product's promises", 
     const runs = fc.asyncProperty(conversations(scene), fc.array(fc.nat(), { minLength: 1 }), async (conversation, choices) =>
       modelOracle(scene, { datapath, choices }).follow(conversation),
     );
-    await fc.assert(runs, { numRuns: 500 });
+    await fc.assert(runs, { numRuns: modelRuns(500) });
   });
 
   it('with all forgeries', async () => {
@@ -29,6 +30,6 @@ describe.each(Object.entries(scenes))("a node %s meets the product's promises", 
       const oracle = modelOracle(scene, { datapath: 'userspace' });
       for (const arrival of arrivals) await oracle.receive(arrival);
     });
-    await fc.assert(runs, { numRuns: 500 });
+    await fc.assert(runs, { numRuns: modelRuns(500) });
   });
 });

@@ -15,6 +15,7 @@ import { recoveredNumbers } from '../../src/policy/flows/recovered-numbers.ts';
 import { addressFlow, directionTables, identityOf, policyTables, relationFlow } from '../../src/policy/flows/rows.ts';
 import { policyDirections } from '../../src/policy/matrix/matrix.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { type PolicyObject, prove, provenNode, put } from './policy-proof.ts';
 import { statesOf } from './policy-run.ts';
@@ -22,7 +23,7 @@ import { PolicySwitch } from './policy-switch.ts';
 import { type PolicyHistory, policyHistories, probedAddresses, probedPorts, tieredHistories } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
-const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
+const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? modelRuns(100));
 const kinds = [
   ['NetworkPolicies', policyHistories],
   ['policies of all tiers', tieredHistories],

@@ -10,6 +10,7 @@ import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import { SwitchModel } from '../../src/dataplane/switch-model/switch-model.ts';
 import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { translateTo } from '../../src/services/compile/translation.ts';
+import { modelRuns } from '../support/model-runs.ts';
 import { allowed, clusters, type Question, questions } from './random-services.ts';
 import { compileScene, type Scene } from './scene.ts';
 
@@ -69,7 +70,7 @@ describe('any Services of a cluster', () => {
         const found = disagreement(scene);
         if (found !== undefined) throw new Error(found);
       }),
-      { numRuns: 300 },
+      { numRuns: modelRuns(300) },
     );
   });
 
@@ -82,7 +83,7 @@ describe('any Services of a cluster', () => {
         expect(groups.every(({ buckets }) => buckets.every(({ from }) => from))).toBe(true);
         expect(entriesOf(groups)).toEqual(entriesOf(plain));
       }),
-      { numRuns: 300 },
+      { numRuns: modelRuns(300) },
     );
   });
 

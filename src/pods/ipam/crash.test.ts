@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { modelRuns } from '../../../test/support/model-runs.ts';
 import { silentLog } from '../../base/log/log.ts';
 import { cidrAddress, parseCidr } from '../../base/net/ip.ts';
 import { Ipam } from './ipam.ts';
@@ -181,6 +182,6 @@ it('no two pods share an address and no live one is released, whatever fails and
       await node.boot();
       for (const step of operations) await node.run(step);
     }),
-    { numRuns: 600 },
+    { numRuns: modelRuns(600) },
   );
 }, 300_000);
