@@ -28,7 +28,18 @@ const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
  * Labs that mostly wait for periods of the agent, and whose tests have no limits for packets: they run one after another beside all others
  * (build/test.mjs).
  */
-const waiting = ['health-checks', 'policy-tiers', 'mesh', 'cni-contract', 'wireguard-waiting'].map((name) => `test/e2e/${name}.test.ts`);
+const waiting = [
+  'health-checks',
+  'policy-tiers',
+  'wireguard-waiting',
+  'mesh',
+  'converge-links',
+  'converge-crash',
+  'cni-contract',
+  'seinectl',
+  'foreign-firewall',
+  'install-manifest',
+].map((name) => `test/e2e/${name}.test.ts`);
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
 const order = [

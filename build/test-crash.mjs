@@ -39,5 +39,5 @@ else {
   if (kills !== undefined) env.SEINE_TEST_KILLS = kills;
   if (seed !== undefined) env.SEINE_TEST_SEED = seed;
   const only = kind === undefined ? [] : ['--testNamePattern', `podInterface: ${kind}|quarantine`];
-  process.exitCode = await runTests(['--project', 'e2e', 'test/e2e/converge-crash.test.ts', ...only], env);
+  process.exitCode = await runTests(['--project', 'waiting', 'test/e2e/converge-crash.test.ts', ...only], env);
 }

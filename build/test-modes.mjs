@@ -10,7 +10,15 @@ import { runTests } from './test-run/run-tests.mjs';
 
 const modes = ['noEncap', 'hybrid', 'wireguard'];
 /** Suites that do not depend on the mode; the labs have both families. */
-const suites = ['policy-peers', 'policy.test', 'service-cluster-ip', 'service-endpoints', 'service-outside', 'service-change'];
+const suites = [
+  'policy-peers',
+  'policy.test',
+  'policy-tiers',
+  'service-cluster-ip',
+  'service-endpoints',
+  'service-outside',
+  'service-change',
+];
 const shortSuites = ['policy-peers', 'service-cluster-ip'];
 /** Options of the lab with a real Kubernetes, whose nodes are in one subnet. */
 const upstreamOptions = {
@@ -55,7 +63,7 @@ async function runMode(mode, { short, upstream }) {
     ]);
   }
   const files = (short ? shortSuites : suites).map((name) => `test/e2e/${name}`);
-  return await runTests(['--project', 'e2e', ...files], { ...process.env, SEINE_TEST_MODE: mode });
+  return await runTests(['--project', 'e2e', '--project', 'waiting', ...files], { ...process.env, SEINE_TEST_MODE: mode });
 }
 
 const asked = parsed();

@@ -17,7 +17,7 @@ const options = { seed: text, sets: text, adds: text, only: text, short: { type:
 const parts = {
   model: ['--project', 'unit', 'test/model/polic'],
   switch: ['--project', 'integration', 'test/integration/polic'],
-  lab: ['--project', 'e2e', 'test/e2e/polic'],
+  lab: ['--project', 'e2e', '--project', 'waiting', 'test/e2e/polic'],
   tiers: ['--project', 'unit', '--project', 'integration', '-t', 'all tiers', 'test/model/polic', 'test/integration/policy-flows'],
 };
 /** Time limit of the whole on a busy host with two cores. */

@@ -72,7 +72,7 @@ const parts = {
   },
   crash: {
     what: 'the agent killed 40 times in the midst of ADD and DEL, for each kind of interface',
-    args: ['--project', 'e2e', 'test/e2e/converge-crash'],
+    args: ['--project', 'waiting', 'test/e2e/converge-crash'],
     env: { SEINE_TEST_KILLS: '40' },
   },
   modes: {

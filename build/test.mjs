@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { root } from './setup/paths.mjs';
-import { runAside } from './test-run/aside.mjs';
+import { low, lowest, runAside } from './test-run/aside.mjs';
 import { sayClosingLine } from './test-run/closing-line.mjs';
 import { projectsFor, withoutOthers } from './test-run/other-projects.mjs';
 import { readRecord, slowest } from './test-run/record.mjs';
@@ -27,9 +27,9 @@ let unsteady = [];
 
 async function allTests() {
   // Unit tests have a lower CPU priority than labs, and their output is printed after the labs'.
-  const unit = runAside('unit', ['--project=unit', '--maxWorkers=2']);
-  // So has a lab that waits most of its time.
-  const waiting = runAside('waiting', ['--project=waiting']);
+  const unit = runAside('unit', ['--project=unit', '--maxWorkers=2'], lowest);
+  // So have labs that wait most of their time, one after another.
+  const waiting = runAside('waiting', ['--project=waiting'], low);
   const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
   for (const [name, aside] of Object.entries({ unit, waiting })) {
     codes.push(await aside.done);

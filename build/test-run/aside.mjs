@@ -4,15 +4,18 @@ import { cache } from '../setup/paths.mjs';
 import { runTests } from './run-tests.mjs';
 
 /** Lowest priority: hardly any CPU time if others need it, all of it otherwise. */
-const nice = 19;
+export const lowest = 19;
+/** A tenth of the CPU time of each of the others, if all need it: deadlines of seconds hold. */
+export const low = 10;
 
 /**
- * Runs tests concurrently with others, at low priority. Labs wait for half of their time, and are what late packets affect.
+ * Runs tests concurrently with others, at low priority. Labs wait for a third of their time or more, and are what late packets affect.
  *
  * @param {string} name of its record
+ * @param {number} nice niceness, as in nice(1)
  * @returns {{ done: Promise<number>, print: () => void }} its exit code; and a function that prints its output
  */
-export function runAside(name, args) {
+export function runAside(name, args, nice) {
   const folder = join(cache, 'logs');
   mkdirSync(folder, { recursive: true });
   const log = join(folder, `${name}-tests.log`);

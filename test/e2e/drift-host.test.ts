@@ -183,11 +183,14 @@ interface Taking {
   readonly words: (to: string) => string;
 }
 const rule: Taking = { what: 'a rule', family: '-4', words: (to) => `rule VERB to ${to} blackhole priority 100` };
-const takings: readonly Taking[] = [
-  rule,
-  { what: 'a smaller network', family: '-4', words: (to) => `route VERB unreachable ${to.replace(/\/\d+$/, '/28')} proto static` },
-  { what: 'a better metric', family: '-6', words: (to) => `route VERB blackhole ${to} metric 1 proto static` },
-];
+const smaller: Taking = {
+  what: 'a smaller network',
+  family: '-4',
+  words: (to) => `route VERB unreachable ${to.replace(/\/\d+$/, '/28')} proto static`,
+};
+const better: Taking = { what: 'a better metric', family: '-6', words: (to) => `route VERB blackhole ${to} metric 1 proto static` };
+/** Those of one test are in different families, and so about different networks: the test waits for the check of both together. */
+const takings: readonly (readonly Taking[])[] = [[rule, better], [smaller]];
 
 describe('a foreign route or rule that diverts traffic', () => {
   const take = async (verb: 'add' | 'delete', { family, words }: Taking, to: string) =>
@@ -199,13 +202,20 @@ describe('a foreign route or rule that diverts traffic', () => {
       })
       .toBe(reported);
 
-  it.each(takings)('is reported while the agent runs, and until it is removed: $what', async (taking) => {
-    const { to } = await way(taking.family);
-    await take('add', taking, to);
-    await untilReported(to, true);
-    await take('delete', taking, to);
-    await untilReported(to, false);
-  });
+  it.each(takings.map((together) => ({ together, what: together.map(({ what }) => what).join('; ') })))(
+    'is reported while the agent runs, and until it is removed: $what',
+    async ({ together }) => {
+      await Promise.all(
+        together.map(async (taking) => {
+          const { to } = await way(taking.family);
+          await take('add', taking, to);
+          await untilReported(to, true);
+          await take('delete', taking, to);
+          await untilReported(to, false);
+        }),
+      );
+    },
+  );
 
   it('is reported by an agent that starts', async () => {
     const { to } = await way(rule.family);
