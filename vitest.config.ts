@@ -123,7 +123,6 @@ export default defineConfig({
       {
         test: {
           ...shared,
-          ...oneAfterAnother,
           name: 'waiting',
           include: waiting,
           testTimeout: 180_000,

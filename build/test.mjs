@@ -29,7 +29,7 @@ async function allTests() {
   // Unit tests have a lower CPU priority than labs, and their output is printed after the labs'.
   const unit = runAside('unit', ['--project=unit', '--maxWorkers=2'], lowest);
   // So have labs that wait most of their time, one after another.
-  const waiting = runAside('waiting', ['--project=waiting'], low);
+  const waiting = runAside('waiting', ['--project=waiting', '--maxWorkers=1'], low);
   const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
   for (const [name, aside] of Object.entries({ unit, waiting })) {
     codes.push(await aside.done);
