@@ -31,7 +31,10 @@ function ran({ npm, go, modules = 'can be had' }: Machine): { readonly lines: re
   return { lines: stdout.trimEnd().split('\n'), code: status };
 }
 
-const [random, kernel] = ['npm run test:random -- --only models,policy,first-packet,crash,chaos --seed 38', 'npm test -- --project emulated'];
+const [random, kernel] = [
+  'npm run test:random -- --only models,policy,first-packet,crash,chaos --seed 38',
+  'npm test -- --project emulated',
+];
 const demo = 'npm run test:ovs -- --version 3.5 --only demo';
 const kubernetes = 'npm run test:kubernetes -- --short';
 /** Each part writes its result to the given file; the download of OVS packages is checked before. */
