@@ -22,7 +22,7 @@ import { configureNode, raiseNode } from './node-runner.ts';
 import type { PodRunners } from './pod-runners.ts';
 import { RealKubelets } from './real-kubelets.ts';
 import { StartProgress } from './start-progress.ts';
-import { type LabStatus, nodeStatus, versions } from './status.ts';
+import { type LabStatus, LabVersions, nodeStatus } from './status.ts';
 
 /** The end of an agent is noticed immediately; this limit is for emulated hosts that share their CPUs. */
 const readyDeadlineMs = 480_000;
@@ -44,6 +44,7 @@ export class Lab {
   readonly #settings: LabSettings;
   readonly #controlPlane: ControlPlane | undefined;
   readonly #runners: PodRunners;
+  readonly #versions = new LabVersions();
   #access: ApiAccess | undefined;
   #api: KubeApi | undefined;
   #external: Responder | undefined;
@@ -103,7 +104,7 @@ export class Lab {
       kubeconfig: labPaths(plan.dir).kubeconfig,
       nodes: plan.nodes.map((node) => nodeStatus(plan, node)),
       pods: this.#runners.running,
-      versions: await versions(signal),
+      versions: await this.#versions.read(signal),
     };
   }
 

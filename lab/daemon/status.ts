@@ -54,14 +54,24 @@ export function nodeStatus(plan: LabPlan, node: NodePlan): NodeStatus {
   };
 }
 
-export async function versions(signal: AbortSignal): Promise<Record<string, string>> {
-  const vswitchd = await run('ovs-vswitchd', ['--version'], {}, signal);
-  return {
-    seine: packageVersion,
-    node: process.versions.node,
-    openvswitch: /\d+\.\d+\.\d+/.exec(vswitchd)?.[0] ?? 'unknown',
-    kernel: release(),
-  };
+/** Versions of the programs of a lab. They are read once: programs ask for the status many times a second, and each reading starts a process. */
+export class LabVersions {
+  readonly #openVSwitch: (signal: AbortSignal) => Promise<string>;
+  #known: Readonly<Record<string, string>> | undefined;
+
+  constructor(openVSwitch: (signal: AbortSignal) => Promise<string> = (signal) => run('ovs-vswitchd', ['--version'], {}, signal)) {
+    this.#openVSwitch = openVSwitch;
+  }
+
+  async read(signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
+    this.#known ??= {
+      seine: packageVersion,
+      node: process.versions.node,
+      openvswitch: /\d+\.\d+\.\d+/.exec(await this.#openVSwitch(signal))?.[0] ?? 'unknown',
+      kernel: release(),
+    };
+    return this.#known;
+  }
 }
 
 /** Status as text for a terminal. */

@@ -46,7 +46,7 @@ import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, w
 import { leaseCheck } from './lease-check.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
-import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
+import { debouncedRecheck, forgettingMegaflows, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { openMesh } from './peers/mesh.ts';
 import { peerModesCheck } from './peers/peer-modes-check.ts';
 import { openPeerPaths, type PeerPathSelection } from './peers/peer-paths.ts';
@@ -370,21 +370,6 @@ function notingDrift(events: NodeStateEvents, repairs: RepairHistory, nodeState:
       const desired: { ownersOf(key: string): readonly string[] } = nodeState()[part];
       repairs.note(part, keys, (key) => desired.ownersOf(key));
       events.drift(part, keys);
-    },
-  };
-}
-
-/** Returns the same events; after a change of flows ovs-vswitchd also discards the megaflows made from earlier flows. */
-function forgettingMegaflows(events: NodeStateEvents, megaflows: StaleMegaflows): NodeStateEvents {
-  return {
-    ...events,
-    round: (part, result) => {
-      if (part === 'bridge') megaflows.changed();
-      events.round(part, result);
-    },
-    repaired: (part, tookMs) => {
-      if (part === 'bridge') megaflows.repaired();
-      events.repaired(part, tookMs);
     },
   };
 }

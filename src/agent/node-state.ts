@@ -15,8 +15,9 @@ import { StandingLinks, standingPortPattern } from '../dataplane/targets/links/p
 import { LinksWatch } from '../dataplane/targets/links-watch.ts';
 import { NodeState } from '../dataplane/targets/node-state.ts';
 import { unplugPort } from '../dataplane/targets/switch/replug-port.ts';
+import type { StaleMegaflows } from '../dataplane/targets/switch/stale-megaflows.ts';
 import { SwitchTarget } from '../dataplane/targets/switch/switch-target.ts';
-import type { NodeStateEvents } from '../dataplane/targets/target-options.ts';
+import type { NodeStateEvents, TargetName } from '../dataplane/targets/target-options.ts';
 import { WireGuardTarget } from '../dataplane/targets/wireguard/wireguard-target.ts';
 import { LinkRemover } from '../netlink/link-remover.ts';
 import { getLink } from '../netlink/links.ts';
@@ -241,4 +242,21 @@ function watchFirewall({ reconcilers }: NodeState, changes: NodeWatchOptions['ch
     if (change.kind === 'overrun' || tableNames.some((table) => change.tables.has(table))) tables.ring();
     if (change.kind === 'overrun' || [...change.tables].some((table) => !tableNames.includes(table))) changes.foreignFirewall.ring();
   });
+}
+
+/** Returns the same events; after a change of flows ovs-vswitchd discards older megaflows; after an urgent one before its round ends. */
+export function forgettingMegaflows(events: NodeStateEvents, megaflows: Pick<StaleMegaflows, 'changed' | 'repaired'>): NodeStateEvents {
+  const changed = (part: TargetName): void => (part === 'bridge' ? megaflows.changed() : undefined);
+  return {
+    ...events,
+    urgent: changed,
+    round: (part, result) => {
+      changed(part);
+      events.round(part, result);
+    },
+    repaired: (part, tookMs) => {
+      if (part === 'bridge') megaflows.repaired();
+      events.repaired(part, tookMs);
+    },
+  };
 }

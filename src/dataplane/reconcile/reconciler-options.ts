@@ -20,6 +20,11 @@ export interface ReconcilerOptions<K extends string, V> {
    * the slowest of its batch.
    */
   readonly gatherMs?: number;
+  /**
+   * Time after a round that has written, before the next one begins (ms): changes that arrive meanwhile are written together. For a target
+   * whose callers can wait, and where each write costs much, however few changes it has. 0 if omitted.
+   */
+  readonly restMs?: number;
   /** Number of batches written concurrently, in any order; 1 if omitted. */
   readonly sideBySide?: number;
   /**
@@ -45,6 +50,8 @@ export interface ReconcilerOptions<K extends string, V> {
 export interface ReconcilerEvents<K> {
   round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
   failure(error: SeineError): void;
+  /** Called when urgent changes were written. The round that they are part of may last long after. */
+  urgent?(): void;
   /** Called after the first successful round that follows failed ones. */
   recovered?(): void;
   /** Called when the target refuses an owner's entries; they are left out until they change or the back-off ends. */

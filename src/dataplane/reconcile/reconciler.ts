@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idle } from '../../base/async/pause.ts';
 import { Doorbell } from '../../base/async/wake-signal.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
@@ -252,8 +251,7 @@ export class Reconciler<K extends string, V> {
         this.#lastError = undefined;
         this.#retries.arm(signal);
         await this.#bell.wait(signal);
-        // Changes that arrived with this one are handled together, after answers that are already available.
-        if (this.#urgent.gatherMs > 0) await nextTurn();
+        await this.#urgent.untilRested(signal);
       } catch (thrown) {
         this.#writing = undefined;
         if (signal.aborted) return;
@@ -293,6 +291,7 @@ export class Reconciler<K extends string, V> {
     await this.#apply(await this.#comparison.plan(view.source === 'observed' ? everything : concerned, actual), round, signal);
     this.#writer.clearMet((owner) => this.#comparison.isMet(owner, actual));
     const { put, removed } = round;
+    if (put + removed > 0) this.#urgent.roundWritten();
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
     this.#writing = undefined;

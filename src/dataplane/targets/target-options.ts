@@ -36,6 +36,8 @@ export type PartReconcilers = { readonly [P in TargetName]: Reconciler<PartEntri
 
 export interface NodeStateEvents {
   round(part: TargetName, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  /** Urgent changes were written, perhaps long before their round ends. */
+  urgent?(part: TargetName): void;
   failure(part: TargetName, error: SeineError): void;
   recovered?(part: TargetName): void;
   refused(part: TargetName, owner: string, error: SeineError): void;
@@ -66,6 +68,12 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
  * Options of the bridge. For each bundle, ovs-vswitchd checks all of its ports and flows: pods that are created together share few bundles.
  */
 const ofBridge = { depthOf: depthOfKey, entryPoints: bridgeEntryPoints, gatherMs: 4, batchSizeWithUrgent: 125 } as const;
+
+/**
+ * Options of nftables: each transaction costs about a millisecond and the kernel's lock, however few elements it has. A Service of a hundred
+ * ports would have a hundred of them.
+ */
+const ofFirewall = { restMs: 25 } as const;
 
 /**
  * Options of pairs. The target checks before it writes. Ports of pairs that are created together are opened together, which costs
@@ -110,14 +118,17 @@ export function partReconcilers(
     desired: DesiredState<K, V>,
     target: Target<K, V>,
     equal: (a: V, b: V) => boolean,
-    more: Pick<ReconcilerOptions<K, V>, 'batchSizeWithUrgent' | 'depthOf' | 'entryPoints' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
+    more: Pick<
+      ReconcilerOptions<K, V>,
+      'batchSizeWithUrgent' | 'depthOf' | 'entryPoints' | 'gatherMs' | 'refusals' | 'restMs' | 'sideBySide'
+    > = {},
   ): Reconciler<K, V> =>
     new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
   return {
     bridge: reconciler('bridge', wanted.bridge, targets.bridge, equalStrings, ofBridge),
     switch: reconciler('switch', wanted.switch, targets.switch, sameSwitchEntry),
     host: reconciler('host', wanted.host, targets.host, sameHostEntry),
-    firewall: reconciler('firewall', wanted.firewall, targets.firewall, equalStrings),
+    firewall: reconciler('firewall', wanted.firewall, targets.firewall, equalStrings, ofFirewall),
     settings: reconciler('settings', wanted.settings, targets.settings, equalStrings),
     links: reconciler('links', wanted.links, targets.links, sameLinkEntry, ofLinks),
     wireguard: reconciler('wireguard', wanted.wireguard, targets.wireguard, sameWireGuardEntry),
@@ -127,6 +138,7 @@ export function partReconcilers(
 function common<K extends string>(name: TargetName, events: NodeStateEvents) {
   const reported: ReconcilerEvents<K> = {
     round: (result) => events.round(name, result),
+    urgent: () => events.urgent?.(name),
     failure: (error) => events.failure(name, error),
     recovered: () => events.recovered?.(name),
     refused: (owner, error) => events.refused(name, owner, error),

@@ -1,13 +1,32 @@
+import type { Log } from '../../base/log/log.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
 import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
+import type { Proxying } from '../compile/intent.ts';
 import { addressesOfEachPort, endpointsOfEachPort, serviceBounds } from '../compile/service-bounds.ts';
 import { portKey, type ServiceClaims, spotsOf } from '../compile/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts';
+import type { ProgrammingTimes } from './effects/programming-times.ts';
 import type { ServedPort } from './packed-service-port.ts';
-import type { AddressHolders } from './ports.ts';
+import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
+
+/** Current properties of the node for Services; call `checkAgain` after they have changed. */
+interface ServingNode {
+  readonly proxying: Proxying;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'isNodeAddress' | 'portHolder'>;
+}
+
+export interface ServicesOptions {
+  readonly sources: Pick<ServeSources, 'services' | 'slices' | 'turns'>;
+  readonly nodeState: ServedState;
+  readonly node: ServingNode;
+  readonly holders: Pick<AddressHolders, 'holderOf'>;
+  readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
 
 /** Comparison of a Service: what was served of it, what is served from now on, and what is not. */
 export interface Refresh {
@@ -82,12 +101,14 @@ export function serviceSize(service: Service | undefined, slices: readonly Endpo
   return Math.max(served, ports * (1 + addresses + endpoints) + ranges);
 }
 
-/**
- * Reports whether a Service overtakes one of `size` that is being compared: it must be at most a quarter of that, so that few are in
- * progress at once.
- */
-export function passes(its: number, size: number): boolean {
-  return its <= size / 4;
+/** Maximum size of a Service that overtakes one of `size` while that is compared: a quarter, so that few are in progress at once. */
+export function mayPassWithin(size: number): number {
+  return size / 4;
+}
+
+/** Maximum size of a Service that overtakes those that wait after one of `size`, in order of their sizes. */
+export function mayPassAfter(size: number): number {
+  return Math.max(FEW, size);
 }
 
 /** Orders by size; those of about one size keep their order. */

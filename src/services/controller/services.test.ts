@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { filledService } from '../../../test/support/scene-service.ts';
 import { servicesScenario } from '../../../test/support/services-scenario.ts';
+import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { packEndpoints } from '../../base/net/packed-endpoints.ts';
 import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
@@ -117,6 +118,28 @@ describe('Services', () => {
     }
     await t.served.settled();
     expect(t.wishes).toEqual(['endpoint/tcp/10.10.0.20/8080', 'service/default/a:http/ipv4']);
+  });
+
+  it('handles a change soon although many Services are compared again', async () => {
+    const t = servicesScenario({ turns: new LoopTurns(0) });
+    for (let index = 1; index <= 300; index++) t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
+    t.services.markSynced();
+    t.slices.markSynced();
+    await t.follow();
+    t.wishes.length = 0;
+    t.served.checkAgain();
+    await vi.waitUntil(() => t.wishes.length > 3);
+    t.services.put('default/z', '2', service('z', 400));
+    t.services.put('default/s300', '2', {
+      ...service('s300', 300),
+      ports: service('s300', 300).ports.map((port) => ({ ...port, port: 81 })),
+    });
+    t.services.flush();
+    await t.served.settled();
+    expect(t.wishes.indexOf('service/default/z:http/ipv4' as never)).toBeLessThan(100);
+    expect(t.wishes.indexOf('service/default/s300:http/ipv4' as never)).toBeLessThan(100);
+    // Each once: the one that has changed is not compared again in its place.
+    expect(t.wishes.length).toBe(301);
   });
 
   describe('of two Services with one address', () => {

@@ -1,6 +1,5 @@
 import { abortable } from '../../base/async/abortable.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import type { Log } from '../../base/log/log.ts';
 import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
@@ -14,11 +13,19 @@ import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts
 import { ChangeReports } from './change-reports.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
 import { PortsOfServices, type ServedPort } from './packed-service-port.ts';
-import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import { ServedPorts } from './served-ports.ts';
 import { type Arrival, changedPorts, type ServiceSubscriber } from './service-changes.ts';
-import type { ServiceHost } from './service-host.ts';
-import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFirst, takenAddress } from './service-refresh.ts';
+import {
+  addObjection,
+  mayPassAfter,
+  mayPassWithin,
+  newRefresh,
+  type Refresh,
+  type ServicesOptions,
+  serviceSize,
+  smallestFirst,
+  takenAddress,
+} from './service-refresh.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
 import { VirtualPorts } from './virtual-ports.ts';
 
@@ -28,22 +35,6 @@ const COALESCE_MS = 2;
 const OVERTAKING_KEYS = 500;
 /** Number of addresses of one port that are checked in one step. */
 const ADDRESSES_AT_ONCE = 1_000;
-
-/** Current properties of the node for Services; call `checkAgain` after they have changed. */
-interface ServingNode {
-  readonly proxying: Proxying;
-  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'isNodeAddress' | 'portHolder'>;
-}
-
-interface ServicesOptions {
-  readonly sources: Pick<ServeSources, 'services' | 'slices' | 'turns'>;
-  readonly nodeState: ServedState;
-  readonly node: ServingNode;
-  readonly holders: Pick<AddressHolders, 'holderOf'>;
-  readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-}
 
 /** Keeps Services on the node synced with the API. Work grows with the change, not with the number of Services. */
 export class Services {
@@ -269,8 +260,11 @@ export class Services {
           this.#awaitingSlices.set(key, arrival);
           continue;
         }
+        concerned.delete(key);
         await this.#refresh(key, arrival);
-        if (turns.due) await this.#pause();
+        if (!turns.due) continue;
+        await this.#pause();
+        await this.#letSmallerPass(mayPassAfter(this.#sizeOf(key)), concerned);
       }
       this.#reports.flush();
       // Everything known when both lists were complete is served now. Objects that change all the time must not delay the end of a start.
@@ -306,21 +300,26 @@ export class Services {
     while (ports.next().done !== true) {
       if (!turns.due) continue;
       await this.#pause();
-      await this.#letSmallerPass(size);
+      await this.#letSmallerPass(mayPassWithin(size));
     }
     this.#comparing.delete(key);
   }
 
-  /** Handles Services that became pending while one of `size` is compared; at a start they wait, for then all are pending. */
-  async #letSmallerPass(size: number): Promise<void> {
+  /**
+   * Handles Services of at most this size that became pending meanwhile, and removes them from those that are compared next. At a start
+   * they wait, for then all are pending.
+   */
+  async #letSmallerPass(most: number, waiting = new Map<string, Arrival>()): Promise<void> {
     if (!this.#isSettled) return;
     await this.#noteSlices();
     if (this.#pending.size === 0) return;
     await this.#noteClaims();
     for (const [key, arrival] of this.#pending) {
-      if (this.#comparing.has(key) || !passes(this.#sizeOf(key), size)) continue;
+      if (this.#comparing.has(key) || this.#sizeOf(key) > most) continue;
       this.#pending.delete(key);
-      await this.#refresh(key, arrival);
+      const since = waiting.get(key) ?? arrival;
+      waiting.delete(key);
+      await this.#refresh(key, since);
       if (this.#options.sources.turns.due) await this.#pause();
     }
   }

@@ -16,6 +16,7 @@ export function reconcilerScene({
   packings = [],
   entryPoints,
   gatherMs = 0,
+  restMs = 0,
 }: {
   readonly batchSize?: number;
   readonly batchSizeWithUrgent?: number;
@@ -24,6 +25,7 @@ export function reconcilerScene({
   readonly packings?: readonly Packing<string, number>[];
   readonly entryPoints?: EntryPoints<string, number>;
   readonly gatherMs?: number;
+  readonly restMs?: number;
 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent'), packings });
   const target = new PackedTarget(packings);
@@ -39,6 +41,7 @@ export function reconcilerScene({
     refusals,
     sideBySide,
     gatherMs,
+    restMs,
     ...(entryPoints && { entryPoints }),
     backoffMs: () => 0,
     now: () => nowMs,
@@ -94,8 +97,10 @@ function notebook() {
   const refused: [string, SeineError][] = [];
   const over: string[] = [];
   const losses: string[] = [];
+  const writes: string[] = [];
   const events = {
-    round: () => {},
+    round: () => writes.push('round'),
+    urgent: () => writes.push('urgent'),
     failure: () => over.push('failure'),
     recovered: () => over.push('recovered'),
     accepted: (owner: string) => over.push(`accepted ${owner}`),
@@ -105,5 +110,5 @@ function notebook() {
     lost: (keys: readonly string[]) => losses.push(`lost ${keys.join(' ')}`),
     complete: () => losses.push('complete'),
   };
-  return { events, drift, repaired, refused, over, losses };
+  return { events, drift, repaired, refused, over, losses, writes };
 }

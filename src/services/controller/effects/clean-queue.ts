@@ -9,6 +9,11 @@ import { Doorbell } from '../../../base/async/wake-signal.ts';
 const PAUSE_FOR_EACH_PASS = 4;
 /** Maximum pause (ms): a pass that waited for OVS to return did not use the agent's time. */
 const PAUSE_MAX_MS = 250;
+/**
+ * Number of items of one pass where each costs the target: the first, the most, and the durations (ms) below and above which it is doubled
+ * and halved. What the target is asked meanwhile waits for the pass.
+ */
+const AT_ONCE = { first: 8, most: 64, shortMs: 5, longMs: 20 } as const;
 /** Delay before a failed pass is retried (ms): doubled with each consecutive failure. */
 const RETRY_MS = { first: 200, most: 30_000 } as const;
 
@@ -21,6 +26,8 @@ interface CleanQueueOptions<T> {
   readonly coarser: (work: T) => T;
   /** Reports whether the connections to be deleted now belong to something that is served again. */
   readonly isOutOfDate: (work: T) => boolean;
+  /** True if each item costs the target as much as the first: then few are executed in one pass. */
+  readonly costsEach?: boolean;
   /** Executes all items; counted only if it resolves. */
   readonly pass: (due: readonly T[]) => void | Promise<void>;
   readonly failed: (thrown: unknown) => void;
@@ -29,24 +36,32 @@ interface CleanQueueOptions<T> {
 
 interface WaitingWork<T> {
   readonly work: T;
+  readonly share: string;
   /** Times when the item is due (`performance.now()`); ascending, at least one. */
   readonly dueMs: readonly number[];
 }
 
+type DueWork<T> = readonly [key: string, entry: WaitingWork<T>];
+
 /**
  * Queue of work that is done several times at intervals, and retried after a failure until it succeeds: nothing is lost unless the agent
- * ends. Items that are due at one time are executed in one pass.
+ * ends. Items that are due at one time are executed in one pass, or in several short ones, to which each share contributes equally.
  */
 export class CleanQueue<T> {
   readonly #options: CleanQueueOptions<T>;
   readonly #waiting = new Map<string, WaitingWork<T>>();
   readonly #bell = new Doorbell();
+  /** Number of the last pass of each share, for their order in the next one. */
+  readonly #lastPass = new Map<string, number>();
+  #passes = 0;
   #isWorking = false;
+  #atOnce: number;
   #failures = 0;
   #merged = 0;
 
   constructor(options: CleanQueueOptions<T>) {
     this.#options = options;
+    this.#atOnce = options.costsEach === true ? AT_ONCE.first : Infinity;
   }
 
   get waiting(): number {
@@ -58,63 +73,92 @@ export class CleanQueue<T> {
     return this.#merged;
   }
 
-  /** @param afterMs delays from now (ms); ascending, at least one */
-  add(all: readonly T[], afterMs: readonly number[]): void {
+  /** @param afterMs delays from now (ms); ascending, at least one @param share whose items these are: none waits for all of another's */
+  add(all: readonly T[], afterMs: readonly number[], share = ''): void {
     const { waitingMax, coarser } = this.#options;
     const isTooMuch = this.#waiting.size + all.length > waitingMax;
-    for (const work of all) this.#note(isTooMuch ? coarser(work) : work, afterMs);
+    for (const work of all) this.#note(isTooMuch ? coarser(work) : work, afterMs, share);
     if (isTooMuch) this.#merge(afterMs);
     if (this.#waiting.size === 0) return;
     if (this.#isWorking) this.#bell.ring();
     else void this.#work();
   }
 
-  #note(work: T, afterMs: readonly number[]): void {
+  #note(work: T, afterMs: readonly number[], share: string): void {
     const nowMs = performance.now();
-    this.#waiting.set(this.#options.keyOf(work), { work, dueMs: afterMs.map((ms) => nowMs + ms) });
+    this.#waiting.set(this.#options.keyOf(work), { work, share, dueMs: afterMs.map((ms) => nowMs + ms) });
   }
 
   #merge(afterMs: readonly number[]): void {
     const { keyOf, coarser } = this.#options;
-    for (const [key, { work }] of this.#waiting) {
+    for (const [key, { work, share }] of this.#waiting) {
       const instead = coarser(work);
       if (keyOf(instead) === key) continue;
       this.#waiting.delete(key);
-      this.#note(instead, afterMs);
+      this.#note(instead, afterMs, share);
       this.#merged++;
     }
   }
 
   /** Executes due items. Never rejects. */
   async #work(): Promise<void> {
-    const { signal, isOutOfDate } = this.#options;
+    const { signal } = this.#options;
     this.#isWorking = true;
     while (this.#waiting.size > 0 && !signal.aborted) {
       const beginMs = performance.now();
-      for (const [key, { work }] of this.#waiting) if (isOutOfDate(work)) this.#waiting.delete(key);
-      const due = [...this.#waiting].filter(([, { dueMs }]) => (dueMs[0] ?? 0) <= beginMs);
+      const due = this.#due(beginMs);
       if (due.length > 0) {
         await this.#tryPass(due, beginMs);
-        await idle(PAUSE_FOR_EACH_PASS * Math.min(performance.now() - beginMs, PAUSE_MAX_MS), signal);
+        const tookMs = performance.now() - beginMs;
+        this.#adjust(tookMs);
+        await idle(PAUSE_FOR_EACH_PASS * Math.min(tookMs, PAUSE_MAX_MS), signal);
       }
       await this.#untilDue();
     }
+    this.#lastPass.clear();
     this.#isWorking = false;
   }
 
-  /** Executes a pass. Items that were added again meanwhile keep their new times. */
-  async #tryPass(due: readonly (readonly [string, WaitingWork<T>])[], beginMs: number): Promise<void> {
+  /** Returns the items of the next pass. Those that are out of date are dropped. */
+  #due(nowMs: number): DueWork<T>[] {
+    const byShare = new Map<string, DueWork<T>[]>();
+    for (const [key, entry] of this.#waiting) {
+      if ((entry.dueMs[0] ?? 0) > nowMs) continue;
+      const ofShare = byShare.get(entry.share) ?? [];
+      if (ofShare.length >= this.#atOnce) continue;
+      byShare.set(entry.share, ofShare);
+      if (this.#options.isOutOfDate(entry.work)) this.#waiting.delete(key);
+      else ofShare.push([key, entry]);
+    }
+    const shares = [...byShare].sort(([a], [b]) => (this.#lastPass.get(a) ?? 0) - (this.#lastPass.get(b) ?? 0));
+    const taken = inTurn(
+      shares.map(([, items]) => items),
+      this.#atOnce,
+    );
+    this.#passes++;
+    for (const [, { share }] of taken) this.#lastPass.set(share, this.#passes);
+    return taken;
+  }
+
+  #adjust(tookMs: number): void {
+    if (this.#options.costsEach !== true) return;
+    if (tookMs > AT_ONCE.longMs) this.#atOnce = Math.max(1, this.#atOnce / 2);
+    else if (tookMs < AT_ONCE.shortMs) this.#atOnce = Math.min(AT_ONCE.most, this.#atOnce * 2);
+  }
+
+  /** Executes a pass. Items that were added again meanwhile keep their new times. After a failure all that are due wait. */
+  async #tryPass(due: readonly DueWork<T>[], beginMs: number): Promise<void> {
     const { pass, failed, signal } = this.#options;
     const retryMs = Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** this.#failures);
     const isDone = await attempt(() => pass(due.map(([, { work }]) => work)), failed);
     if (signal.aborted) return;
     this.#failures = isDone ? 0 : this.#failures + 1;
-    for (const [key, entry] of due) {
-      if (this.#waiting.get(key) !== entry) continue;
-      const later = entry.dueMs.filter((ms) => ms > beginMs);
-      const again = isDone ? later : [performance.now() + retryMs];
+    const againMs = performance.now() + retryMs;
+    for (const [key, entry] of isDone ? due : [...this.#waiting]) {
+      if (this.#waiting.get(key) !== entry || (entry.dueMs[0] ?? 0) > beginMs) continue;
+      const again = isDone ? entry.dueMs.filter((ms) => ms > beginMs) : [againMs];
       if (again.length === 0) this.#waiting.delete(key);
-      else this.#waiting.set(key, { work: entry.work, dueMs: again });
+      else this.#waiting.set(key, { ...entry, dueMs: again });
     }
   }
 
@@ -136,4 +180,16 @@ async function attempt(act: () => void | Promise<void>, failed: (thrown: unknown
     failed(thrown);
     return false;
   }
+}
+
+/** Takes one of each list in turn, at most this many. */
+function inTurn<T>(lists: readonly (readonly T[])[], most: number): T[] {
+  const taken: T[] = [];
+  for (let at = 0; lists.some((list) => at < list.length); at++)
+    for (const list of lists) {
+      const next = list[at];
+      if (next !== undefined) taken.push(next);
+      if (taken.length >= most) return taken;
+    }
+  return taken;
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { silentLog } from '../../../base/log/log.ts';
@@ -143,5 +144,53 @@ describe('served ports', () => {
     cleaner.changed(change(undefined, taken, 'default/other'), never);
     cleaner.changed(change({ ...dns }, undefined), never);
     expect(cleaner.served.get(key)).toBe(taken);
+  });
+});
+
+describe('many stale connections of one namespace', () => {
+  /** OVS that takes time for each request, as in a queue with changes of flows. */
+  function slowScene(eachMs: number) {
+    const stop = new AbortController();
+    const passes: string[][] = [];
+    const bridge = {
+      untilUp: async () => {},
+      send: async (messages: readonly Uint8Array[]) => void passes.push(messages.map(addressIn)),
+      barrier: () => sleep(eachMs * (passes.at(-1)?.length ?? 0)),
+    };
+    const cleaner = new ConnectionCleaner({ bridge, host: { forget: () => 0 }, log: silentLog, signal: stop.signal });
+    return { cleaner, passes, stop };
+  }
+  /** IPv4 addresses are mapped: `::ffff:10.96.0.10`. */
+  const addressIn = (message: Uint8Array): string => {
+    const at = message.findIndex((byte, index) => byte === 0xff && message[index + 1] === 0xff);
+    return message.subarray(at + 2, at + 6).join('.');
+  };
+  const remove = (cleaner: ConnectionCleaner, service: string, ip: string, count: number): void => {
+    for (let port = 1; port <= count; port++)
+      cleaner.changed(change({ ...dns, addresses: [{ kind: 'cluster', ip: parseIp(ip), port }] }, undefined, service), Promise.resolve());
+  };
+
+  const patience = { timeout: 20_000 };
+
+  it('are deleted a few at a time, fewer while OVS is slow', patience, async () => {
+    const { cleaner, passes, stop } = slowScene(6);
+    remove(cleaner, 'tenant/large', '10.96.1.1', 20);
+    await vi.waitFor(() => expect(passes.flat().length).toBeGreaterThanOrEqual(20), patience);
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), patience);
+    stop.abort();
+    expect(Math.max(...passes.map((pass) => pass.length))).toBeLessThanOrEqual(16);
+    expect(passes.at(-1)?.length).toBeLessThanOrEqual(4);
+  });
+
+  it('do not delay those of another namespace', patience, async () => {
+    const { cleaner, passes, stop } = slowScene(1);
+    remove(cleaner, 'tenant/large', '10.96.1.1', 2_000);
+    await vi.waitFor(() => expect(passes.length).toBeGreaterThan(2), patience);
+    const before = passes.length;
+    remove(cleaner, 'victim/dns', '10.96.0.10', 1);
+    await vi.waitFor(() => expect(passes.flat()).toContain('10.96.0.10'), patience);
+    stop.abort();
+    expect(passes.findIndex((pass) => pass.includes('10.96.0.10'))).toBeLessThanOrEqual(before);
+    expect(cleaner.waiting).toBeGreaterThan(1_000);
   });
 });

@@ -38,8 +38,8 @@ interface ConnectionCleanerOptions {
 }
 
 /**
- * Deletes stale connections from the bridge's connection tracking and the node's. What is due at one time is done in one pass, for any
- * number of Services. A failed request is retried until it succeeds or its connections belong to something that is served again.
+ * Deletes stale connections from the bridge's connection tracking and the node's. What is due at one time is done in one pass for the node,
+ * and in short passes for the bridge. A failed request is retried until it succeeds or its connections belong to something that is served again.
  *
  * A lost answer counts as a failure: a connection cannot be deleted twice, and those that clients have opened since lead to endpoints that
  * are served.
@@ -64,6 +64,8 @@ export class ConnectionCleaner implements ServiceSubscriber {
       waitingMax: WAITING_MAX,
       coarser: ({ zone, ipProtocol, address }) => this.#tooMany({ zone, ipProtocol, address }),
       isOutOfDate: (stale) => isServedAgain(stale, this.#served.get(servedKey(stale.ipProtocol, stale.address))),
+      // OVS walks its table for each: packets, and changes of other Services, which use the same connection, wait meanwhile.
+      costsEach: true,
       pass: (due) => this.#forgetInBridge(due),
       failed: (thrown) => this.#failed(thrown, 'bridge'),
       signal,
@@ -97,23 +99,26 @@ export class ConnectionCleaner implements ServiceSubscriber {
     return this.#served;
   }
 
-  changed({ ports, occasion }: ServiceChange, acknowledged: Promise<void>): void {
+  changed({ key, ports, occasion }: ServiceChange, acknowledged: Promise<void>): void {
     const options: StaleOptions = { transports: this.transports, newServices: occasion === 'news' ? 'flushed' : 'kept' };
     const stale = ports.map(({ owner, was, is }) => {
       this.#noteServed(owner, was, is);
       return staleAfter(was, is, options);
     });
-    this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged);
+    this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged, namespaceOf(key));
   }
 
-  /** @param acknowledged resolves when OVS no longer creates such connections; if it rejects, nothing is deleted */
-  clean({ bridge, host }: Stale, acknowledged: Promise<void>): void {
+  /**
+   * @param acknowledged resolves when OVS no longer creates such connections; if it rejects, nothing is deleted
+   * @param namespace of the Services; none of them waits for all connections of another namespace's
+   */
+  clean({ bridge, host }: Stale, acknowledged: Promise<void>, namespace = ''): void {
     if (bridge.length + host.length === 0) return;
     acknowledged.then(
       () => {
         const byKind = Map.groupBy(bridge, ({ endpoint }) => (endpoint ? 'endpoint' : 'address'));
-        for (const [kind, stale] of byKind) this.#bridge.add(stale, AFTER_MS[kind]);
-        this.#host.add(host, AFTER_MS.address);
+        for (const [kind, stale] of byKind) this.#bridge.add(stale, AFTER_MS[kind], namespace);
+        this.#host.add(host, AFTER_MS.address, namespace);
       },
       () => undefined, // the agent stops
     );
@@ -164,6 +169,10 @@ export class ConnectionCleaner implements ServiceSubscriber {
     const { message: cause } = SeineError.from(thrown, 'forget connections');
     this.#options.log.failing(`connections ${where}`, 'stale connections could not be forgotten; trying again', { cause });
   }
+}
+
+function namespaceOf(service: string): string {
+  return service.slice(0, service.indexOf('/'));
 }
 
 function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint }: StaleConnections): string {
