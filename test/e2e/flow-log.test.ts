@@ -372,6 +372,20 @@ async function notSampledBy(number: number): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(/n_packets=(\d+)/.exec(line)?.[1]), 0);
 }
 
+/** Opens a connection of `client-1` from this port, whose first packets may be lost. */
+async function openUdp(port: number, address: string): Promise<void> {
+  const socket = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), port);
+  try {
+    const answered = new Promise<void>((resolve) => socket.once('message', () => resolve()));
+    await eventually(async () => {
+      socket.send('who\n', 80, address);
+      expect(await Promise.race([answered.then(() => 'answered'), nextTurn('waiting')])).toBe('answered');
+    });
+  } finally {
+    socket.close();
+  }
+}
+
 it('records the same one of four connections at both nodes, from the moment of the change, and counts the others', async () => {
   const sampledAt = async () => (await Promise.all(nodes().map((node) => read(node, 'last=0')))).map(({ state }) => state.sampling);
   const [client, server] = [lab.lab.pod('client-1').node, lab.lab.pod('web-2').node];
@@ -389,19 +403,7 @@ it('records the same one of four connections at both nodes, from the moment of t
     await setLive(lab.lab.api, { 'flowLog.sampling': '4' }, signal());
     await eventually(async () => expect(await sampledAt()).toEqual([4, 4, 4]));
     for (const number of [1, 2, 3]) await eventually(async () => void (await notSampledBy(number)));
-    const send = async (port: number, address: string): Promise<void> => {
-      const socket = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), port);
-      try {
-        const answered = new Promise<void>((resolve) => socket.once('message', () => resolve()));
-        await eventually(async () => {
-          socket.send('who\n', 80, address);
-          expect(await Promise.race([answered.then(() => 'answered'), nextTurn('waiting')])).toBe('answered');
-        });
-      } finally {
-        socket.close();
-      }
-    };
-    for (const port of ports) await send(port, port % 4 === 0 ? clusterIp : lab.ip('web-2', 'ipv4'));
+    for (const port of ports) await openUdp(port, port % 4 === 0 ? clusterIp : lab.ip('web-2', 'ipv4'));
     await eventually(async () => {
       const atServer = await recordedPorts(server, 'destination');
       const atClient = [...(await recordedPorts(client, 'source')), ...(await recordedPorts(client, 'both'))].toSorted();
@@ -415,6 +417,34 @@ it('records the same one of four connections at both nodes, from the moment of t
     await setLive(lab.lab.api, { 'flowLog.sampling': null }, signal());
   }
   await eventually(async () => expect(await sampledAt()).toEqual([undefined, undefined, undefined]));
+});
+
+/** What is killed, and the first source port of the connections after that; the agent in the long form. */
+const kills = [['ovs-vswitchd', 41_000] as const, ...(total > 300 ? [['the agent', 41_100] as const] : [])];
+
+it.each(kills)('records each connection after %s is killed once, or counts it as lost', async (killed, first) => {
+  const node = nodes()[0] ?? '';
+  expect(lab.lab.pod('client-1').node).toBe(node);
+  if (killed === 'the agent') {
+    await lab.lab.agent(1, 'kill');
+    await lab.lab.agent(1, 'start');
+  } else {
+    await lab.lab.killOvs(1, 'ovs-vswitchd');
+    await lab.lab.startOvs(1);
+  }
+  await lab.lab.untilReady(1);
+  await eventually(async () => expect(await onBridge(1)).toBeGreaterThan(0));
+  const lossesOf = async () => (await read(node, 'last=0')).state.losses;
+  const lost = ({ meter, rate, queue }: Awaited<ReturnType<typeof lossesOf>>): number => meter + rate + queue;
+  const before = await lossesOf();
+  const ports = Array.from({ length: 20 }, (_, at) => first + at);
+  for (const port of ports) await openUdp(port, lab.ip('web-2', 'ipv4'));
+  await eventually(async () => {
+    const { flows, state } = await read(node);
+    const recordedPorts = flows.flatMap(({ event, source: { port = 0 } }) => (event === 'opened' && ports.includes(port) ? [port] : []));
+    expect(new Set(recordedPorts).size).toBe(recordedPorts.length);
+    expect(ports.length - recordedPorts.length).toBeLessThanOrEqual(lost(state.losses) - lost(before));
+  });
 });
 
 it('answers each datagram to a Service without endpoints while a pod floods openings', async () => {

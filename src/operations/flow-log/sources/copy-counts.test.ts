@@ -113,6 +113,19 @@ it('counts the losses of a port although copies of one that is gone were not cou
   expect((await counts.read(signal)).opened).toEqual({ metered: 0, queue: 3 });
 });
 
+it('counts all packets of flows that OVS has installed again, also if they are more than before', async () => {
+  const { bridge, clock, counts, receive } = counted();
+  bridge.flows = [{ port: 1, packets: 2, ageMs: 0 }];
+  receive(2);
+  await counts.read(signal);
+  clock.nowMs += 5_000;
+  bridge.flows = [{ port: 1, packets: 5, ageMs: 1_000 }];
+  receive(1);
+  await counts.read(signal);
+  bridge.flows = [{ port: 1, packets: 5, ageMs: 1_000 }];
+  expect((await counts.read(signal)).opened).toEqual({ metered: 0, queue: 4 });
+});
+
 it('counts losses after OVS was restarted, whatever its flows had counted before', async () => {
   const { bridge, clock, counts, receive } = counted();
   const flow = { port: 1, ageMs: 0 };

@@ -43,6 +43,8 @@ export class CopyCounts {
   readonly #flows = new Map<string, number>();
   readonly #meters = new Map<number, number>();
   readonly #sums: Readonly<Record<CopyKind, Map<number, CopySums>>> = { opened: new Map(), ended: new Map() };
+  /** Time of the last reading. */
+  #readMs: number;
   /** Ports that had flows at the last reading. */
   #ports: ReadonlySet<number> = new Set();
   #hasOlder = false;
@@ -51,6 +53,7 @@ export class CopyCounts {
   constructor(options: CopyCountsOptions) {
     this.#options = options;
     this.#startMs = options.now();
+    this.#readMs = this.#startMs;
   }
 
   /** Counts a copy that arrived. @param ofPort port by which the packet entered */
@@ -82,6 +85,7 @@ export class CopyCounts {
   async #readFlows(signal: AbortSignal): Promise<{ readonly notSampled: number; readonly restarted: ReadonlySet<number> }> {
     const { bridge, now } = this.#options;
     const ageMs = now() - this.#startMs;
+    const sinceLastNs = BigInt(Math.floor(now() - this.#readMs)) * 1_000_000n;
     const [present, ports, restarted] = [new Set<string>(), new Set<number>(), new Set<number>()];
     let notSampled = 0;
     await bridge.dumpFlows(
@@ -96,15 +100,18 @@ export class CopyCounts {
         ports.add(port);
         const isOlder = durationNs > BigInt(Math.ceil(ageMs)) * 1_000_000n;
         if (isOlder) this.#hasOlder = true;
-        const before = this.#flows.get(key) ?? (isOlder ? packets : 0);
-        const added = packets < before ? packets : packets - before; // a flow that was installed again counts from 0
-        if (packets < before) restarted.add(port);
+        const known = this.#flows.get(key);
+        // A flow that was installed again counts from 0.
+        const isAgain = known !== undefined && (packets < known || durationNs < sinceLastNs);
+        if (isAgain) restarted.add(port);
+        const added = isAgain ? packets : packets - (known ?? (isOlder ? packets : 0));
         if (kind === 'notSampled') notSampled += added;
         else this.#sumsOf(kind, port).matched += added;
         this.#flows.set(key, packets);
       },
       signal,
     );
+    this.#readMs = now();
     for (const key of this.#flows.keys()) if (!present.has(key)) this.#flows.delete(key);
     // A port that never had flows may have got them after this reading.
     for (const port of this.#ports) if (!ports.has(port)) for (const kind of kinds) this.#sums[kind].delete(port);
