@@ -8,6 +8,8 @@ import type { AgentStatus } from '../../src/api/status.ts';
 /** Behaviour of an agent, or of the API server on the way to it, on a request. */
 export interface FakeAgent {
   readonly node: string;
+  /** Image of its pod. */
+  readonly image?: string;
   /** Name of its pod; absent: one that is made of the node's. */
   readonly pod?: string;
   readonly pool?: string;
@@ -34,6 +36,8 @@ export interface FakeFleetOptions {
   readonly pathsOfNode?: Readonly<Record<string, string>>;
   /** Messages of status 503 with which all agents answer some paths, without their query. */
   readonly unavailable?: Readonly<Record<string, string>>;
+  /** Recorded answers of agents, before all others. Undefined for a request that was not recorded. */
+  readonly recorded?: (node: string, method: string, target: string) => { readonly status: number; readonly body: string } | undefined;
   /** Delay of an agent (ms). */
   readonly delayMs?: number;
   /** True if nodes may not be listed. */
@@ -183,6 +187,13 @@ export class FakeFleet {
     this.requests.push(request.url ?? '');
     const { reply, node } = (request.socket as unknown as { readonly agent: FakeAgent }).agent; // set in `#join`
     const path = (request.url ?? '').replace(/\?.*/, '');
+    const recorded = this.#options.recorded?.(node, request.method ?? 'GET', request.url ?? '/');
+    if (recorded) {
+      response
+        .writeHead(recorded.status, { 'content-type': recorded.status === 200 ? 'application/json' : 'text/plain' })
+        .end(recorded.body);
+      return;
+    }
     const unavailable = this.#options.unavailable?.[path];
     if (unavailable !== undefined) {
       response.writeHead(503, { 'content-type': 'text/plain' }).end(unavailable);
@@ -249,7 +260,7 @@ function nodeObject(name: string): object {
 }
 
 function podObject(agent: FakeAgent): object {
-  const { node, pool, waiting } = agent;
+  const { node, pool, waiting, image = 'seine.invalid/agent:0.5.0' } = agent;
   const state = waiting === undefined ? { running: {} } : { waiting: { reason: waiting } };
   return {
     metadata: {
@@ -257,7 +268,7 @@ function podObject(agent: FakeAgent): object {
       namespace: 'seine-system',
       labels: { 'app.kubernetes.io/name': 'seine-agent', ...(pool === undefined ? {} : { 'seine.dev/pool': pool }) },
     },
-    spec: { nodeName: node, containers: [{ name: 'agent', image: 'seine.invalid/agent:0.5.0' }] },
+    spec: { nodeName: node, containers: [{ name: 'agent', image }] },
     status: {
       phase: 'Running',
       initContainerStatuses: [{ name: 'install-cni', state: { terminated: { reason: 'Completed' } } }],

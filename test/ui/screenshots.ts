@@ -19,7 +19,7 @@ const shots = [
   ['traffic', '/?view=traffic&namespace=shop', '.picture'],
   ['timeline', '/?view=timeline&kind=pod&name=shop%2Fdb', '.events'],
   ['trace', '/?view=trace&from=shop%2Fweb&to=shop%2Fdb&port=80&family=ipv4', '.path'],
-  ['policy', '/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb', '.matrix'],
+  ['policy', '/?view=policy&namespace=shop&source=shop%2Fapi&destination=shop%2Fdb', '[aria-label="Use of these connections"] ul.lines'],
   ['simulator', '/?view=simulator&lesson=first-policy&from=shop%2Fweb&to=shop%2Fdb&port=5432&family=ipv4', '.path'],
 ] as const satisfies readonly (readonly [PictureName, string, string])[];
 

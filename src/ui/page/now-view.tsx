@@ -43,7 +43,7 @@ function Summary({ now }: { readonly now: ClusterNow }) {
       <Figure label="Agents ready" value={`${ready} of ${agents}`} tone={ready === agents ? 'good' : notReady.length > 0 ? 'bad' : 'warn'} />
       <Figure label="Agents that answered" value={`${answered} of ${agents}`} tone={answered === agents ? 'good' : 'warn'} />
       <Figure label="Kinds of problems" value={String(problems.length)} tone={problems.length === 0 ? 'good' : 'bad'} note={troubled > 0 ? `on ${count(troubled, 'node')}` : ''} />
-      <Figure label="Oldest check" value={oldestCheckSeconds === null ? 'none' : duration(oldestCheckSeconds)} tone={now.overdue.length > 0 ? 'warn' : 'good'} />
+      <Figure label="Oldest check" value={oldestCheckSeconds === null ? 'none' : duration(oldestCheckSeconds)} tone={now.overdue.length > 0 ? 'warn' : 'good'} note="age, of all periodic checks" />
     </ul>
   );
 }

@@ -3,6 +3,12 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 }
 
+/** How many verdicts a second computation, which shares no code with the first, confirms. */
+export function confirmedText(confirmed: number, contradicted: number): string {
+  const against = contradicted === 0 ? '' : `, and contradicts ${contradicted.toLocaleString('en')}: report this`;
+  return `An independent second computation confirms ${count(confirmed, 'verdict')}${against}.`;
+}
+
 /** Decimal digits with separators of thousands; a count of packets may exceed 2^53. */
 export function digits(text: string): string {
   return text.replace(/\B(?=(\d{3})+$)/g, ',');

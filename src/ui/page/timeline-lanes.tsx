@@ -206,6 +206,7 @@ export function PeriodButtons({ period: { fromMs, untilMs } }: { readonly period
           Up to now
         </button>
       )}
+      <span class="quiet of-picture">● an event, larger: several; ▲ a warning; ✕ a failure.</span>
       <span class="quiet">
         {new Date(fromMs).toISOString().slice(0, 19).replace('T', ' ')} to {new Date(untilMs).toISOString().slice(0, 19).replace('T', ' ')} UTC, {duration(span / 1_000)}
       </span>

@@ -91,7 +91,12 @@ function TraceForm({ asked }: { readonly asked: Parameters }) {
       </div>
       <Field id="at" label="At" value={value('at')} onInput={(at) => setForm({ ...form, at, ...(at !== '' && { probe: '' }) })} hint="empty: now; 30m ago, or a time such as 2026-11-29T14:02:10Z" />
       <div class="actions">
-        <Check label="A later packet of the connection" isChecked={value('established') === 'true'} onCheck={(is) => set('established')(is ? 'true' : '')} />
+        <Check
+          label="A later packet of the connection"
+          hint="Of a connection that is open, instead of the packet that opens one."
+          isChecked={value('established') === 'true'}
+          onCheck={(is) => set('established')(is ? 'true' : '')}
+        />
         <Check
           label="Send a probe"
           hint="The agent sends one packet in the name of the sender through the data path of both nodes. It ends at the agent: no pod notices it."
@@ -99,9 +104,9 @@ function TraceForm({ asked }: { readonly asked: Parameters }) {
           isDisabled={value('at') !== ''}
           onCheck={(is) => set('probe')(is ? 'true' : '')}
         />
-      <button type="submit" class="primary" disabled={value('from') === '' || value('to') === ''}>
-        Trace
-      </button>
+        <button type="submit" class="primary" disabled={value('from') === '' || value('to') === ''}>
+          Trace
+        </button>
       </div>
     </form>
   );

@@ -3,7 +3,7 @@ import type { WhatIfMark } from '../../answers/what-if.ts';
 import type { ComponentChildren } from 'preact';
 import { MatrixGrid } from '../matrix-grid.tsx';
 import { Badge } from '../parts.tsx';
-import { count } from '../texts.ts';
+import { confirmedText, count } from '../texts.ts';
 
 type CellOutcome = 'allowed' | 'denied' | 'in part' | 'none';
 
@@ -16,7 +16,7 @@ const effects = {
 } as const satisfies Record<WhatIfMark['effect'], object>;
 
 /** Shapes of a matrix, and what is not shown. */
-function Legend({ matrix: { names, more, confirmed, contradicted }, marks }: Pick<MatrixProps, 'matrix' | 'marks'>) {
+function Legend({ matrix: { namespace, names, more, confirmed, contradicted }, marks }: Pick<MatrixProps, 'matrix' | 'marks'>) {
   return (
     <p class="quiet">
       {(['allowed', 'denied', 'in part'] as const).map((outcome) => (
@@ -31,9 +31,9 @@ function Legend({ matrix: { names, more, confirmed, contradicted }, marks }: Pic
           </span>
         ) : null,
       )}
+      <span class="legend">empty</span> not computed: a pod to itself, or neither end in namespace {namespace}.{' '}
       {count(names.length, 'party').replace('partys', 'parties')}
-      {more > 0 ? `, ${more} others are not shown` : ''}. {count(confirmed, 'verdict')} confirmed by the reference
-      {contradicted > 0 ? `, ${contradicted} contradicted: report this` : ''}.
+      {more > 0 ? `, ${more} others are not shown` : ''}. {confirmedText(confirmed, contradicted)}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 import type { WhatIfRow, WhatIfView } from '../../answers/simulator.ts';
 import { Badge } from '../parts.tsx';
-import { count } from '../texts.ts';
+import { confirmedText } from '../texts.ts';
 
 const effectTones = { breaks: 'bad', opens: 'good', moves: 'warn' } as const satisfies Record<WhatIfRow['effect'], string>;
 
@@ -53,7 +53,7 @@ export function WhatIfTable({ view: { rows, more, conflicts, notConsidered, conf
         </p>
       ))}
       <p class="quiet">
-        {count(confirmed, 'verdict')} confirmed by the reference{contradicted > 0 ? `, ${contradicted} contradicted: report this` : ''}.
+        {confirmedText(confirmed, contradicted)}
       </p>
     </div>
   );

@@ -14,7 +14,12 @@ export function EdgeFlowsCard() {
   const query = new URLSearchParams({ source, destination, for: period, ...(first && { first }), ...(port && { port }), ...(protocol && { protocol }), ...(verdict && { verdict }) });
   const asked = useAnswer<EdgeFlows>(isAsked ? `flows?${query}` : undefined);
   const { answer } = asked;
-  if (!isAsked) return <p class="quiet">Select a number of connections, or a line of the picture, to see the last connections.</p>;
+  if (!isAsked)
+    return (
+      <p class="quiet">
+        Select a number of connections<span class="of-picture">, or a line of the picture,</span> to see the last connections.
+      </p>
+    );
   return (
     <section class="card" aria-label="Last connections">
       <div class="title">
