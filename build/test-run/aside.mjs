@@ -9,7 +9,7 @@ export const lowest = 19;
 export const low = 10;
 
 /**
- * Runs tests concurrently with others, at low priority. Labs wait for a third of their time or more, and are what late packets affect.
+ * Runs tests concurrently with others, at low priority. Labs wait for a part of their time, and are what late packets affect.
  *
  * @param {string} name of its record
  * @param {number} nice niceness, as in nice(1)
