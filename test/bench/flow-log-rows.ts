@@ -27,7 +27,7 @@ const sampling = 8;
 
 export type LogState = 'off' | 'on' | 'sampled';
 const states: readonly LogState[] = ['off', 'on', 'sampled', 'sampled', 'on', 'off'];
-/** For a minute after it was turned on, packets of established connections are copied as well (`seen`): the time until they are not (ms). */
+/** Maximum time until packets of established connections are not copied any more (ms): they are for a minute (`seen`). */
 const SEEN_WITHIN_MS = 120_000;
 /** Clock ticks a second of /proc/PID/stat (proc(5)). */
 const ticksPerSecond = 100;

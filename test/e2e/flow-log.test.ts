@@ -419,7 +419,7 @@ it('records the same one of four connections at both nodes, from the moment of t
   await eventually(async () => expect(await sampledAt()).toEqual([undefined, undefined, undefined]));
 });
 
-/** What is killed, and the first source port of the connections after that; the agent in the long form. */
+/** Processes that are killed, and the first source port of the connections after that; the agent only in the long form. */
 const kills = [['ovs-vswitchd', 41_000] as const, ...(total > 300 ? [['the agent', 41_100] as const] : [])];
 
 it.each(kills)('records each connection after %s is killed once, or counts it as lost', async (killed, first) => {
