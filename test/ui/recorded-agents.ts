@@ -9,7 +9,7 @@ const recordingSchema = z.strictObject({
   atMs: z.int(),
   /** Lists of the API server, by path. */
   objects: z.record(z.string(), z.array(z.looseObject({}))),
-  /** What agents answered to the requests of the page. */
+  /** Answers of the agents to the requests of the page. */
   answers: z.array(answer),
 });
 
