@@ -52,7 +52,7 @@ const parts = {
   },
   cells: {
     what: '100,000 random connections of random clusters: what objects mean, what agents desire and what bridges do agree; injected faults are found',
-    args: ['--project', 'unit', 'test/model/cells'],
+    args: ['--project', 'unit', 'test/model/cells', 'test/model/exposed-cells'],
     env: { SEINE_TEST_CELLS: '100000' },
   },
   mutants: {

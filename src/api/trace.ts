@@ -9,8 +9,10 @@ export interface NodeTrace {
 
 export interface FamilyTrace {
   readonly family: 'ipv4' | 'ipv6';
-  /** The packet as it enters the bridge. */
+  /** The packet as its sender sends it. */
   readonly packet: TracedPacket;
+  /** Kind of the Service's address by which a host outside reaches it: `load balancer address`, `external IP` or `node port`. */
+  readonly way?: string;
   /** Name of the sender and of the receiver, as far as this node knows them. */
   readonly from: string;
   readonly to: string;
@@ -90,13 +92,15 @@ export interface TraceOutcome {
   readonly onward?: TraceOnward;
 }
 
-/** Way to the pods of another node without the bridge's tunnel. */
+/** Way to another node without the bridge's tunnel, or back to the bridge of the same node. */
 export interface TraceOnward {
   readonly node: string;
-  /** `blocked`: dropped, because it would not be encrypted. */
-  readonly mode: 'direct' | 'wireguard' | 'blocked';
+  /** `blocked`: dropped, because it would not be encrypted. `service`: to the bridge of the same node again, for a node port. */
+  readonly mode: 'direct' | 'wireguard' | 'blocked' | 'service';
   /** Absent where the network between the nodes routes pods' addresses. */
   readonly device?: string;
+  /** Source address that the kernel gives to the packet; absent: it keeps its own. */
+  readonly source?: string;
 }
 
 export interface TraceDrop {

@@ -3,13 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { FlowSource, InstalledFlow } from '../../src/dataplane/flow-walk/installed-flow.ts';
 import { tableName } from '../../src/dataplane/pipeline/tables.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
-import { meaningFor } from '../../src/operations/path/path-meaning.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../src/operations/path/whole-trace.ts';
+import type { NodeQuestion, WholeTrace } from '../../src/operations/path/whole-trace.ts';
 import { keyOf } from '../../src/policy/reach/objects.ts';
-import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
-import { SimulatedCluster, type SimulatedNode } from '../../src/simulate/cluster/simulated-cluster.ts';
-import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
+import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
+import { type CellBridge, tracesOf, verdictsOf } from './compared-cells.ts';
 import { atHome } from './pods-at-home.ts';
 import { proposedCases } from './what-if-run.ts';
 
@@ -50,38 +48,9 @@ function questionOf({ objects }: SimulatedCluster, { from, to, port, family }: C
   return { from: sender, to: receiver, port, family };
 }
 
-type Bridge = (node: SimulatedNode) => FlowSource;
-
-async function traced(
-  cluster: SimulatedCluster,
-  question: NodeQuestion,
-  bridge: Bridge = ({ flows }) => flows,
-): Promise<WholeTrace | undefined> {
-  // A packet without outer addresses leaves for no node.
-  const ask = async (node: string, asked: NodeQuestion): Promise<TraceAnswer> =>
-    cluster.nodeNames.includes(node)
-      ? { answer: await traceInCluster(cluster, node, new URLSearchParams({ ...asked }), bridge) }
-      : { failure: `there is no ${node}` };
-  try {
-    const first = await ask(cluster.firstNode(question.from, question.to), question);
-    if ('failure' in first) return undefined;
-    const [trace] = await followTrace(first.answer, ask);
-    return trace;
-  } catch (thrown) {
-    // The ends have no addresses of this family.
-    if (thrown instanceof Error && /have no .*address of one family/.test(thrown.message)) return undefined;
-    throw thrown;
-  }
-}
-
-/** Verdicts of each endpoint: of the objects, of the agents and of the bridges. */
-function verdictsOf(objects: ForwardedObjects, trace: WholeTrace) {
-  return trace.paths.flatMap((path) =>
-    (path.endpoints.length > 0 ? path.endpoints : [undefined]).map((endpoint) => {
-      const meaning = meaningFor(objects, trace, { ...path, endpoints: endpoint === undefined ? [] : [endpoint] });
-      return { meaning: meaning?.verdict, why: meaning?.why, desired: path.desired, bridge: path.bridge };
-    }),
-  );
+/** Traces a connection by its first address. */
+async function traced(cluster: SimulatedCluster, question: NodeQuestion, bridge?: CellBridge): Promise<WholeTrace | undefined> {
+  return (await tracesOf(cluster, question, bridge ? { bridge } : {}))[0];
 }
 
 const text = (flow: InstalledFlow): string =>
@@ -130,7 +99,7 @@ async function withLostFlow(cluster: SimulatedCluster, asked: readonly AskedCell
   const met = asked.flatMap(({ trace }) => metBy(trace));
   const lost = met[at % met.length];
   if (!lost) return [];
-  const bridge: Bridge = ({ name, flows }) => (name === lost.node ? without(flows, lost.flow) : flows);
+  const bridge: CellBridge = ({ name, flows }) => (name === lost.node ? without(flows, lost.flow) : flows);
   const wrong: string[] = [];
   for (const { question, trace } of asked) {
     const isMet = metBy(trace).some(({ node, flow }) => node === lost.node && flow === lost.flow);

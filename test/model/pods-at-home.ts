@@ -1,6 +1,6 @@
 import { cidrContains, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { isPoliced, keyOf } from '../../src/policy/reach/objects.ts';
-import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarded-objects.ts';
 
 /** Returns the cluster without pods whose addresses are not of their own node alone: no agent gives out such addresses. */
 export function atHome(objects: ForwardedObjects): ForwardedObjects {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { TraceOnward } from '../../src/api/trace.ts';
-import type { Ip } from '../../src/base/net/ip.ts';
 import type { WalkedFields } from '../../src/dataplane/flow-walk/packet-state.ts';
 import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
 import type { Packet } from '../../src/dataplane/switch-model/packet.ts';
 import type { HopNames } from '../../src/operations/trace/hop-text.ts';
+import type { KernelPacket } from '../../src/operations/trace/kernel-paths.ts';
 import { tracePaths } from '../../src/operations/trace/trace-paths.ts';
 import { installedFlows, walkFieldsOf } from '../support/walk-fields.ts';
 import { compileScene, exampleScene } from './scene.ts';
@@ -19,7 +19,8 @@ const names: HopNames = {
   tunnelType: 'Geneve',
 };
 
-const onward = ({ text }: Ip): TraceOnward | undefined => (text === '203.0.113.9' ? { node: 'n2', mode: 'direct' } : undefined);
+const onward = ({ destination: { text } }: KernelPacket): TraceOnward | undefined =>
+  text === '203.0.113.9' ? { node: 'n2', mode: 'direct' } : undefined;
 
 async function trace(packet: WalkedFields, isInstalled: (flow: Flow) => boolean = () => true, established?: WalkedFields) {
   const bridge = installedFlows({ ...compiled, flows: compiled.flows.filter(isInstalled) });

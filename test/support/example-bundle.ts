@@ -2,7 +2,7 @@ import { type Ip, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import { compileInputs } from '../../src/operations/compiler-inputs/compile-inputs.ts';
 import { readInputs, writeEnd, writeInput, writeStart } from '../../src/operations/compiler-inputs/inputs-document.ts';
-import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarded-objects.ts';
 import { exampleScene } from '../model/scene.ts';
 
 const { node: environment, peers, pods, proxying } = exampleScene;

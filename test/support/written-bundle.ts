@@ -3,7 +3,7 @@ import { seineVersion } from '../../src/api/version.ts';
 import { inputsName, objectsName, policyEvidenceName } from '../../src/operations/support-bundle/agent-files.ts';
 import { ArchiveWriter } from '../../src/operations/support-bundle/archive.ts';
 import { bundleFormat, type Manifest, manifestName } from '../../src/operations/support-bundle/manifest.ts';
-import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../src/policy/verify/forwarding-reference/forwarded-objects.ts';
 
 export { inputsName, objectsName, policyEvidenceName };
 

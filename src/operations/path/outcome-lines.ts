@@ -29,11 +29,13 @@ export function outcomeLines({ what, to, drop, onward }: TraceOutcome, node: str
   }
 }
 
-function onwardText({ node: to, mode, device }: TraceOnward, node: string): string {
+function onwardText({ node: to, mode, device, source }: TraceOnward, node: string): string {
+  if (mode === 'service') return `The kernel of ${node} returns it to the bridge: it is for a Service's port of the node.`;
   if (mode === 'blocked')
     return `The kernel of ${node} drops it: there is no encrypted way to ${to} yet, and wireGuard.unencryptedPeers is drop.`;
   if (mode === 'wireguard') return `The kernel of ${node} sends it by ${device}, encrypted, to ${to}.`;
-  return `The kernel of ${node} sends it ${device === undefined ? 'by its own routes' : `by ${device}`}, without a tunnel, to ${to}.`;
+  const from = source === undefined ? '' : `, with the source ${source}`;
+  return `The kernel of ${node} sends it ${device === undefined ? 'by its own routes' : `by ${device}`}, without a tunnel, to ${to}${from}.`;
 }
 
 function dropLines({ table, name, message, cause, remedy, packets }: NonNullable<TraceOutcome['drop']>, node: string): string[] {

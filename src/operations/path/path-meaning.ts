@@ -1,4 +1,5 @@
-import { type ForwardedObjects, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
+import { meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import type { NodeQuestion, PathMeaning, WholePath, WholeTrace } from './whole-trace.ts';
 
 /** Returns the verdict of the API objects about a path; undefined where they do not decide. */

@@ -62,8 +62,17 @@ export interface TraceTime {
   readonly records: readonly { readonly node: string; readonly recorded: string }[];
 }
 
-export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
+/** Node that a packet from outside enters. */
+export interface TraceEntry {
   readonly node: string;
+  /** Sentence about the choice of the node, where it matters. */
+  readonly reason?: string;
+}
+
+export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'way' | 'connection' | 'moreEndpoints'> {
+  readonly node: string;
+  /** Sentence about the node that a packet from outside enters, where it matters. */
+  readonly entry?: string;
   readonly paths: readonly WholePath[];
   /** With `--at`: only the verdict *desired* is known. */
   readonly at?: TraceTime;
@@ -73,6 +82,8 @@ export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' |
   readonly connect?: PodAttempt | string;
 }
 
+/** Endpoints of a Service on other nodes that are followed there: each is a question to its node. */
+const FOLLOWED_MAX = 16;
 /** Nodes that a packet may pass; more are a loop. */
 const NODES_MAX = 8;
 
@@ -89,31 +100,77 @@ export async function followTrace(
   // One after another: an agent reads its bridge for one trace at a time.
   for (const { paths, ...trace } of first.traces) {
     const wholes: WholePath[] = [];
-    for (const path of paths) wholes.push(await followPath(first.node, trace, path, ask));
-    followed.push({ ...trace, node: first.node, paths: wholes });
+    const further = { endpoints: 0 };
+    let left = FOLLOWED_MAX;
+    for (const path of paths) {
+      const begun = { endpoints: path.endpoints, segments: [segmentOf(first.node, path, trace)] };
+      if (nextNode(begun.segments[0]) === undefined || left-- > 0) wholes.push(...(await followPath(begun, { ...trace, ask, further })));
+      else further.endpoints += Math.max(1, path.endpoints.length);
+    }
+    followed.push({ ...trace, node: first.node, paths: merged(wholes), moreEndpoints: trace.moreEndpoints + further.endpoints });
   }
   return followed;
 }
 
-async function followPath(
-  firstNode: string,
-  trace: Omit<FamilyTrace, 'paths'>,
-  firstPath: TracePath,
-  ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>,
-): Promise<WholePath> {
-  const { family, connection } = trace;
-  const segments: TraceSegment[] = [segmentOf(firstNode, firstPath, trace)];
-  for (let last = segments[0], node = nextNode(last); last && node !== undefined; last = segments.at(-1), node = nextNode(last)) {
-    if (segments.length >= NODES_MAX) return whole(firstPath, segments, { node, reason: `more than ${NODES_MAX} nodes: a loop` });
-    const question = onwards(last, family, connection);
-    const answer = await ask(node, question);
-    if ('failure' in answer) return whole(firstPath, segments, { node, reason: answer.failure });
-    const [next] = answer.answer.traces;
-    const path = next?.paths[0];
-    if (!next || !path) return whole(firstPath, segments, { node, reason: 'its answer has no path' });
-    segments.push(segmentOf(node, path, next));
+/** Merges paths of endpoints that are treated alike on every node. */
+function merged(paths: readonly WholePath[]): readonly WholePath[] {
+  const byKey = new Map<string, WholePath>();
+  for (const path of paths) {
+    const key = JSON.stringify([
+      path.desired,
+      path.missing,
+      path.segments.map(({ node, hops, bridge, desired, difference, policy }) => [
+        ...[node, hops.map(({ table }) => table), bridge.what, bridge.drop?.name, desired.what, difference],
+        ...[bridge.what === 'tunnel' ? bridge.to : '', bridge.onward, decidedEnds(policy).map(({ verdict, by }) => [verdict, by])],
+      ]),
+    ]);
+    const known = byKey.get(key);
+    byKey.set(key, known ? { ...known, endpoints: [...new Set([...known.endpoints, ...path.endpoints])] } : path);
   }
-  return whole(firstPath, segments);
+  return [...byKey.values()];
+}
+
+/** Adds the sentence about the node that the packet enters. */
+export function withEntry(traces: readonly WholeTrace[], entry: TraceEntry | undefined): readonly WholeTrace[] {
+  return entry?.reason === undefined ? traces : traces.map((trace) => ({ ...trace, entry: entry.reason ?? '' }));
+}
+
+interface FollowedPacket extends Pick<FamilyTrace, 'family' | 'connection'> {
+  readonly ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>;
+  /** Number of endpoints that other nodes did not trace. */
+  readonly further: { endpoints: number };
+}
+
+/** Path so far. */
+type BegunPath = Pick<WholePath, 'endpoints' | 'segments'>;
+
+/** @returns several paths where the next node chooses an endpoint */
+async function followPath(begun: BegunPath, packet: FollowedPacket): Promise<readonly WholePath[]> {
+  const { endpoints, segments } = begun;
+  const last = segments.at(-1);
+  const node = nextNode(last);
+  if (!last || node === undefined) return [whole(begun)];
+  if (segments.length >= NODES_MAX || isLoop(segments, node, last))
+    return [whole(begun, { node, reason: 'it passes the same node again and again: a loop' })];
+  const answer = await packet.ask(node, onwards(last, packet.family, packet.connection));
+  if ('failure' in answer) return [whole(begun, { node, reason: answer.failure })];
+  const [next] = answer.answer.traces;
+  if (!next || next.paths.length === 0) return [whole(begun, { node, reason: 'its answer has no path' })];
+  packet.further.endpoints += next.moreEndpoints;
+  const paths: WholePath[] = [];
+  for (const path of next.paths) {
+    const longer = { endpoints: [...endpoints, ...path.endpoints], segments: [...segments, segmentOf(node, path, next)] };
+    paths.push(...(await followPath(longer, packet)));
+  }
+  return paths;
+}
+
+/** Reports whether the kernel of a node would return a packet to its bridge for the second time. */
+function isLoop(segments: readonly TraceSegment[], node: string, last: TraceSegment): boolean {
+  return (
+    last.bridge.onward?.mode === 'service' &&
+    segments.filter((each) => each.node === node && each.bridge.onward?.mode === 'service').length > 1
+  );
 }
 
 /** Returns the node that gets the packet from the last one. */
@@ -124,10 +181,10 @@ function nextNode(last: TraceSegment | undefined): string | undefined {
   return onward?.mode === 'blocked' ? undefined : onward?.node;
 }
 
-function onwards({ node, bridge: { what, packet } }: TraceSegment, family: string, connection: string): NodeQuestion {
-  const { source, sourcePort, destination, destinationPort, protocol } = packet;
+function onwards({ node, bridge: { what, packet, onward } }: TraceSegment, family: string, connection: string): NodeQuestion {
+  const { sourcePort, destination, destinationPort, protocol } = packet;
   return {
-    from: `${what === 'tunnel' ? 'tunnel' : 'direct'}:${node}/${source}`,
+    from: `${what === 'tunnel' ? 'tunnel' : 'direct'}:${node}/${onward?.source ?? packet.source}`,
     to: destination,
     family,
     port: destinationPort === undefined ? 'icmp' : `${destinationPort}/${protocol}`,
@@ -153,7 +210,7 @@ function segmentOf(
   };
 }
 
-function whole({ endpoints }: TracePath, segments: readonly TraceSegment[], missing?: WholePath['missing']): WholePath {
+function whole({ endpoints, segments }: BegunPath, missing?: WholePath['missing']): WholePath {
   const [bridge, desired] = [verdictOf(segments, 'bridge'), verdictOf(segments, 'desired')];
   return { verdict: bridge, endpoints, segments, bridge, desired, ...(missing && { missing }) };
 }

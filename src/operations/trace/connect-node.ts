@@ -5,7 +5,7 @@ import { NetworkNamespace } from '../../netlink/namespace.ts';
 import { EchoSocket } from '../../netlink/packets/icmp-echo.ts';
 import { TcpAttempt } from '../../netlink/sockets/tcp-attempt.ts';
 import { podName } from '../../pods/ipam/lease.ts';
-import { addressOf } from './family-trace.ts';
+import { addressOf } from './trace-ends.ts';
 import { type NamingPort, namesOf } from './trace-node.ts';
 import { type TraceQuestion, traceQuestion } from './trace-question.ts';
 

@@ -1,5 +1,5 @@
-import type { Family, Ip } from '../../base/net/ip.ts';
-import { addressOf } from './family-trace.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { TracedEnds } from './trace-ends.ts';
 import type { TraceQuestion } from './trace-question.ts';
 
 /** Connection of which a later packet is traced. */
@@ -18,12 +18,14 @@ export interface EarlierConnection {
 const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const;
 const icmp = { ipv4: 1, ipv6: 58 } as const;
 
-export function earlierConnection(question: TraceQuestion, family: Family): EarlierConnection {
-  const { from, to, protocol, port, sourcePort, hasSourcePort } = question;
+export function earlierConnection(
+  { protocol, sourcePort, hasSourcePort }: Pick<TraceQuestion, 'protocol' | 'sourcePort' | 'hasSourcePort'>,
+  { source, destination, port }: TracedEnds,
+): EarlierConnection {
   return {
-    protocol: protocol === 'icmp' ? icmp[family] : protocolNumbers[protocol],
-    source: addressOf(from.addresses, family),
-    destination: addressOf(to.addresses, family),
+    protocol: protocol === 'icmp' ? icmp[source.family] : protocolNumbers[protocol],
+    source,
+    destination,
     ...(port !== undefined && { port }),
     ...(hasSourcePort && protocol !== 'icmp' && { sourcePort }),
   };

@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { exampleObjects } from '../../../test/support/example-bundle.ts';
 import type { TracedConnection } from '../../api/trace.ts';
 import { parseIp } from '../../base/net/ip.ts';
-import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { usualSettings } from '../../simulate/cluster/node-compiler.ts';
 import { SimulatedCluster } from '../../simulate/cluster/simulated-cluster.ts';
 import { familyTrace } from './family-trace.ts';
+import { endsOf } from './trace-ends.ts';
 import type { TraceNode } from './trace-paths.ts';
 import type { TraceQuestion } from './trace-question.ts';
 
@@ -49,7 +50,9 @@ async function later(endpoints: number, known: TracedConnection) {
     to: { name: 'service:shop/db', addresses: [parseIp('10.96.0.20')] },
     ...{ protocol: 'tcp', port: 80, sourcePort: 40_000, hasSourcePort: false, isEstablished: true, families: ['ipv4'] },
   };
-  return await familyTrace(node, question, 'ipv4', { environment, leases: [], known });
+  const [ends] = endsOf(question, 'ipv4');
+  if (!ends) throw new Error('the question has no ends');
+  return await familyTrace(node, question, ends, { environment, leases: [], translated: () => undefined, known });
 }
 
 describe('a later packet of a connection to a Service', () => {

@@ -1,20 +1,31 @@
 import { expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
+import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 import { isSentByKernel, kernelPaths } from './kernel-paths.ts';
 
 const via = parseIp('192.0.2.2');
 const peers = [
-  { name: 'n2', podCidrs: [parseCidr('10.10.4.0/22'), parseCidr('fd00:10:4::/64')], direct: { ipv4: { hop: { via, dev: 'eth0' } } } },
-  { name: 'n3', podCidrs: [parseCidr('10.10.8.0/22')], direct: { ipv4: { hop: { dev: 'antrea-wg0' } } } },
-  { name: 'n4', podCidrs: [parseCidr('10.10.12.0/22')], direct: { ipv4: {} } },
-  { name: 'n5', podCidrs: [parseCidr('10.10.16.0/22')], direct: { ipv4: {} } },
-  { name: 'n6', podCidrs: [parseCidr('10.10.20.0/22')] },
+  {
+    name: 'n2',
+    transport: [],
+    podCidrs: [parseCidr('10.10.4.0/22'), parseCidr('fd00:10:4::/64')],
+    direct: { ipv4: { hop: { via, dev: 'eth0' } } },
+  },
+  { name: 'n3', transport: [], podCidrs: [parseCidr('10.10.8.0/22')], direct: { ipv4: { hop: { dev: 'antrea-wg0' } } } },
+  { name: 'n4', transport: [], podCidrs: [parseCidr('10.10.12.0/22')], direct: { ipv4: {} } },
+  { name: 'n5', transport: [], podCidrs: [parseCidr('10.10.16.0/22')], direct: { ipv4: {} } },
+  { name: 'n6', transport: [parseIp('192.168.77.6')], podCidrs: [parseCidr('10.10.20.0/22')] },
 ];
-const onward = kernelPaths({
-  intents: () => peers,
-  modesOf: (name) => [{ family: 'ipv4', mode: name === 'n5' ? 'blocked' : 'direct' }],
-});
+const onward = kernelPaths(
+  { intents: () => peers, modesOf: (name) => [{ family: 'ipv4', mode: name === 'n5' ? 'blocked' : 'direct' }] },
+  {
+    node: 'n1',
+    environment: exampleNode,
+    translated: (ip, transport, port) => (transport === 'tcp' && port === 30_080 ? { ip: nodePortAddress[ip.family], port } : undefined),
+  },
+);
+const source = parseIp('10.10.0.5');
 
 it.each([
   ['10.10.4.9', { node: 'n2', mode: 'direct', device: 'eth0' }],
@@ -25,7 +36,17 @@ it.each([
   ['fd00:10:4::9', undefined], // direct in the other family only
   ['203.0.113.9', undefined],
 ])('the kernel sends packets for %s on as %j', (address, expected) => {
-  expect(onward(parseIp(address))).toEqual(expected);
+  expect(onward({ source, destination: parseIp(address) })).toEqual(expected);
+});
+
+it.each([
+  ['192.168.77.1', 30_080, { node: 'n1', mode: 'service' }],
+  ['192.168.77.1', 30_081, undefined], // no node port
+  ['192.168.77.6', 30_080, { node: 'n6', mode: 'direct', source: '192.168.77.1' }],
+  ['192.168.77.6', 22, undefined], // a process of the other node
+  ['203.0.113.9', 30_080, undefined],
+])('a packet of a pod for %s port %i reaches the Service on %j', (address, port, expected) => {
+  expect(onward({ source, destination: parseIp(address), transport: 'tcp', port })).toEqual(expected);
 });
 
 it.each([

@@ -1,32 +1,99 @@
-import type { TracedPacket, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
-import { cidrContains, type Ip } from '../../base/net/ip.ts';
+import type { TracedPacket, TraceHop, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
+import { cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
 import type { TraceSender } from './trace-question.ts';
 
+type ReachedPeer = Pick<PeerIntent, 'name' | 'podCidrs' | 'direct' | 'transport'>;
+
 /** Other nodes, as this one reaches them. */
 export interface ReachedPeers {
-  intents(): Iterable<Pick<PeerIntent, 'name' | 'podCidrs' | 'direct'>>;
+  intents(): Iterable<ReachedPeer>;
   modesOf(name: string): readonly { readonly family: string; readonly mode: string }[];
 }
 
-/** Returns a function that returns how the kernel sends packets on for pods of another node; undefined for all others. */
-export function kernelPaths(peers: ReachedPeers): (destination: Ip) => TraceOnward | undefined {
-  let reached: ReturnType<ReachedPeers['intents']>;
-  return (destination) => {
-    const { family } = destination;
-    reached ??= [...peers.intents()].filter(({ direct }) => direct !== undefined);
-    for (const { name, podCidrs, direct } of reached) {
-      const path = direct?.[family];
-      if (!path || !podCidrs.some((network) => cidrContains(network, destination))) continue;
-      const device = path.hop?.dev;
-      const isBlocked = peers.modesOf(name).some((each) => each.family === family && each.mode === 'blocked');
-      const mode = device === wireGuardDevice ? 'wireguard' : 'direct';
-      return { node: name, mode: isBlocked ? 'blocked' : mode, ...(device !== undefined && { device }) };
-    }
-    return undefined;
+/**
+ * Returns the destination that the node's nftables rules give to a packet before the bridge has it: that of a node port, or of an address of
+ * the node that a Service has. Undefined: they do not change it.
+ */
+export type TranslatedPort = (
+  destination: Ip,
+  transport: 'tcp' | 'udp' | 'sctp',
+  port: number,
+) => { readonly ip: Ip; readonly port: number } | undefined;
+
+/** This node, as its kernel forwards packets. */
+export interface OwnKernel {
+  readonly node: string;
+  readonly environment: Pick<NodeEnvironment, 'transport' | 'localAddresses' | 'podCidrs'>;
+  readonly translated: TranslatedPort;
+}
+
+/** Packet that the kernel of the node gets. */
+export interface KernelPacket {
+  readonly source: Ip;
+  readonly destination: Ip;
+  /** Absent for a protocol without ports. */
+  readonly transport?: 'tcp' | 'udp' | 'sctp';
+  readonly port?: number;
+}
+
+/**
+ * Returns a function that returns where the kernel sends a packet on: for pods of another node that are reached without the tunnel, for a
+ * node port of another node, or back to the bridge for one of this node. Undefined for all others.
+ */
+export function kernelPaths(peers: ReachedPeers, own: OwnKernel): (packet: KernelPacket) => TraceOnward | undefined {
+  let known: readonly ReachedPeer[] | undefined;
+  return (packet) => {
+    known ??= [...peers.intents()];
+    return directPath(packet, known, peers) ?? nodePortPath(packet, known, own);
   };
+}
+
+function directPath(
+  { destination }: KernelPacket,
+  intents: Iterable<Pick<PeerIntent, 'name' | 'podCidrs' | 'direct'>>,
+  { modesOf }: Pick<ReachedPeers, 'modesOf'>,
+): TraceOnward | undefined {
+  const { family } = destination;
+  for (const { name, podCidrs, direct } of intents) {
+    const path = direct?.[family];
+    if (!path || !podCidrs.some((network) => cidrContains(network, destination))) continue;
+    const device = path.hop?.dev;
+    const isBlocked = modesOf(name).some((each) => each.family === family && each.mode === 'blocked');
+    const mode = device === wireGuardDevice ? 'wireguard' : 'direct';
+    return { node: name, mode: isBlocked ? 'blocked' : mode, ...(device !== undefined && { device }) };
+  }
+  return undefined;
+}
+
+function masqueraded({ transport }: Pick<NodeEnvironment, 'transport'>, family: Family): { readonly source?: string } {
+  const own = transport.find((ip) => ip.family === family);
+  return own ? { source: own.text } : {};
+}
+
+function nodePortPath(
+  { source, destination, transport, port }: KernelPacket,
+  intents: Iterable<Pick<PeerIntent, 'name' | 'transport'>>,
+  { node, environment, translated }: OwnKernel,
+): TraceOnward | undefined {
+  if (transport === undefined || port === undefined) return undefined;
+  if (isOwn(destination, environment)) return translated(destination, transport, port) ? { node, mode: 'service' } : undefined;
+  const { family } = destination;
+  const { podCidrs } = environment;
+  const isServed = environment.transport.some((own) => own.family === family && translated(own, transport, port)?.port === port);
+  if (!isServed) return undefined;
+  const peer = [...intents].find(({ transport: addresses }) => addresses.some(({ text }) => text === destination.text));
+  if (!peer) return undefined;
+  // The address of the node replaces those of the gateway and of pods.
+  const isFromHere = podCidrs.some((network) => cidrContains(network, source));
+  return { node: peer.name, mode: 'direct', ...(isFromHere && masqueraded(environment, family)) };
+}
+
+/** Reports whether an address is the node's, and not the gateway's, which the bridge has. */
+export function isOwn({ text }: Ip, { transport, localAddresses = [] }: Pick<NodeEnvironment, 'transport' | 'localAddresses'>): boolean {
+  return [...transport, ...localAddresses].some((ip) => ip.text === text);
 }
 
 /**
@@ -45,9 +112,13 @@ export function isSentByKernel(
   return kind === 'node' && drop === 'route.none' && !ofBridge;
 }
 
-/** Returns the path of a packet of the node's processes that the bridge never has. */
-export function pathByKernel(packet: TracedPacket, onward: TraceOnward | undefined): TracePath {
+/** Returns the path of a packet that the kernel of the node keeps or sends itself: the bridge never has it. */
+export function pathByKernel(packet: TracedPacket, onward: TraceOnward | undefined, does = 'sends the packet'): TracePath {
   const outcome: TraceOutcome = { what: 'node', to: 'the node', packet, ...(onward && { onward }) };
-  const text = `sends the packet ${onward ? `to ${onward.node} ` : ''}itself: the bridge does not have it`;
-  return { endpoints: [], hops: [{ table: 'kernel', text, flow: null, owner: null }], bridge: outcome, desired: outcome };
+  const text = `${does} ${onward ? `to ${onward.node} ` : ''}itself: the bridge does not have it`;
+  return { endpoints: [], hops: [kernelHop(text)], bridge: outcome, desired: outcome };
+}
+
+export function kernelHop(text: string): TraceHop {
+  return { table: 'kernel', text, flow: null, owner: null };
 }

@@ -12,13 +12,15 @@ import { numberOf } from '../../dataplane/packet-io/repeated.ts';
 import { type DropName, drops } from '../../dataplane/pipeline/drops.ts';
 import { ctMark, reg } from '../../dataplane/pipeline/fields.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
-import { addressOf } from './family-trace.ts';
+import { endsAtBridge, withPort } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
-import { isSentByKernel, kernelPaths } from './kernel-paths.ts';
+import { isSentByKernel, type KernelPacket } from './kernel-paths.ts';
 import { outerAddress, type PacketProbes, type ProbeSighting } from './packet-probes.ts';
 import { probeEntry, unsentProbe } from './probe-sender.ts';
-import { hopNames, type NamingPort, namesOf } from './trace-node.ts';
+import { endsOf, type TracedEnds } from './trace-ends.ts';
+import { hopNames, type NamingPort, namesOf, onwardOf, translatedBy } from './trace-node.ts';
 import { addressIn, packetOf, tracedPacket } from './trace-packet.ts';
+import type { TraceNode } from './trace-paths.ts';
 import { type TraceQuestion, traceQuestion } from './trace-question.ts';
 
 export interface ProbePort extends NamingPort {
@@ -64,14 +66,17 @@ export async function probedNode(port: ProbePort, query: URLSearchParams): Promi
   const bytes = size === 'full' ? environment.gateway.mtu : undefined;
   const node = await naming(port, environment);
   const probes: SentProbe[] = [];
-  for (const family of question.families) {
-    const entry = probeEntry(question, family, environment, node.onward);
+  for (const sent of question.families.flatMap((family) => endsOf(question, family))) {
+    const ends = endsAtBridge(question, sent, translatedBy(port));
+    const entry = probeEntry(question, ends, environment, node.onward);
     if ('unsent' in entry) {
-      probes.push(unsentProbe(question, family, protocolOf(question.protocol, family), entry));
+      probes.push(unsentProbe(question, ends, protocolOf(question.protocol, ends.source.family), entry));
       continue;
     }
     await turnOfProbe();
-    probes.push(await probed(port, node, { question, family, ...entry, ...(bytes !== undefined && { bytes }) }));
+    probes.push(
+      await probed(port, node, { question: withPort(question, ends.port), ends, ...entry, ...(bytes !== undefined && { bytes }) }),
+    );
   }
   return { node: port.config.nodeName, probes };
 }
@@ -113,26 +118,28 @@ export async function seenProbe(port: ProbePort, query: URLSearchParams): Promis
 interface Naming {
   readonly names: HopNames;
   readonly environment: NodeEnvironment;
-  readonly onward: ReturnType<typeof kernelPaths>;
+  readonly onward: TraceNode['onward'];
 }
 
 async function naming(port: ProbePort, environment: NodeEnvironment): Promise<Naming> {
-  const { ipam, peers } = port.running();
+  const { ipam } = port.running();
   const { ownerOf } = await port.reader.flowWords();
-  return { names: hopNames(port, environment, ipam.leases(), ownerOf), environment, onward: kernelPaths(peers) };
+  return { names: hopNames(port, environment, ipam.leases(), ownerOf), environment, onward: onwardOf(port, environment) };
 }
 
 interface AskedProbe {
   readonly question: TraceQuestion;
-  readonly family: Family;
+  /** As the bridge gets the packet. */
+  readonly ends: TracedEnds;
   readonly ofPort: number;
   readonly bytes?: number;
 }
 
-async function probed(port: ProbePort, node: Naming, { question, family, ofPort, bytes }: AskedProbe): Promise<SentProbe> {
+async function probed(port: ProbePort, node: Naming, { question, ends, ofPort, bytes }: AskedProbe): Promise<SentProbe> {
   const startedMs = performance.now();
-  const small = probePacket(port, node.environment, question, family);
-  if (!small) return unsent(question, family);
+  const { family } = ends.source;
+  const small = probePacket(port, node.environment, question, ends);
+  if (!small) return unsent(ends);
   const first = { ...small, ...(bytes !== undefined && { bytes }) };
   const { packet, number, sighting } = await sentOnce(port, first, ofPort);
   const notes = [
@@ -166,8 +173,9 @@ function senderEnd(node: Naming, { from }: TraceQuestion, sighting: ProbeSightin
 }
 
 /** The sender would ask for the Ethernet address of the receiver first. */
-function unsent({ from, to }: TraceQuestion, family: Family): SentProbe {
-  const [source, destination] = [addressOf(from.addresses, family).text, addressOf(to.addresses, family).text];
+function unsent(ends: TracedEnds): SentProbe {
+  const [source, destination] = [ends.source.text, ends.destination.text];
+  const { family } = ends.source;
   const notes = ['no probe was sent: the sender would ask for the Ethernet address of the receiver first, and no pod has it'];
   return { family, number: 0, packet: { protocol: 'ARP', source, destination, ttl: 0 }, end: null, notes, unsent: true, milliseconds: 0 };
 }
@@ -190,8 +198,7 @@ async function sentOnce({ probes }: ProbePort, packet: ProbePacket, ofPort: numb
 }
 
 /** Returns the packet that a trace interprets; undefined if the sender asks for an Ethernet address first. */
-function probePacket(port: ProbePort, environment: NodeEnvironment, question: TraceQuestion, family: Family): ProbePacket | undefined {
-  const ends = { source: addressOf(question.from.addresses, family), destination: addressOf(question.to.addresses, family) };
+function probePacket(port: ProbePort, environment: NodeEnvironment, question: TraceQuestion, ends: TracedEnds): ProbePacket | undefined {
   const state = PacketState.of(packetOf({ ...question, isEstablished: false }, ends, environment, port.running().ipam.leases()));
   const { protocol } = tracedPacket(state);
   const isAsking = protocol === 'ARP' || (protocol === 'ICMPv6' && state.get('nw_ttl') === 255n);
@@ -249,10 +256,17 @@ function endOf({ names, environment, onward }: Naming, sighting: ProbeSighting):
   if (detail === 'output') {
     const port = outputPort(sighting);
     if (port !== environment.gateway.ofPort) return { what: 'pod', to: names.port(port), table, packet };
-    const path = onward(sighting.destination);
+    const path = onward(kernelPacketOf(sighting));
     return { what: 'node', to: names.port(port), table, packet, ...(path && { onward: path }) };
   }
   return { ...dropped(detail, table, packet), table };
+}
+
+const transports: Readonly<Record<number, KernelPacket['transport']>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+
+function kernelPacketOf({ source, destination, protocol, destinationPort }: ProbeSighting): KernelPacket {
+  const transport = transports[protocol];
+  return { source, destination, ...(transport && destinationPort !== undefined && { transport, port: destinationPort }) };
 }
 
 /** A packet of a hairpin connection leaves by the port where it came in. */

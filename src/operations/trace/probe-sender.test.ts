@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import type { TraceOnward } from '../../api/trace.ts';
-import { type Ip, parseIp } from '../../base/net/ip.ts';
+import { parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
+import type { KernelPacket } from './kernel-paths.ts';
 import { probeEntry, unsentProbe } from './probe-sender.ts';
+import { endsOf, type TracedEnds } from './trace-ends.ts';
 import type { TraceQuestion, TraceSender } from './trace-question.ts';
 
 const onward: TraceOnward = { node: 'n2', mode: 'direct' };
-const direct = ({ text }: Ip): TraceOnward | undefined => (text === '10.10.4.9' ? onward : undefined);
+const direct = ({ destination: { text } }: KernelPacket): TraceOnward | undefined => (text === '10.10.4.9' ? onward : undefined);
 
 function question(from: Partial<TraceSender>, to = '10.10.0.5'): TraceQuestion {
   const sender: TraceSender = { name: 'outside', kind: 'outside', addresses: [parseIp('203.0.113.1')], ...from };
@@ -24,7 +26,14 @@ function question(from: Partial<TraceSender>, to = '10.10.0.5'): TraceQuestion {
   };
 }
 
-const entryOf = (from: Partial<TraceSender>, to?: string) => probeEntry(question(from, to), 'ipv4', exampleNode, direct);
+function endsIn(asked: TraceQuestion): TracedEnds {
+  const [ends] = endsOf(asked, 'ipv4');
+  if (!ends) throw new Error('the question has no ends');
+  return ends;
+}
+
+const entryOf = (from: Partial<TraceSender>, to?: string) =>
+  probeEntry(question(from, to), endsIn(question(from, to)), exampleNode, direct);
 
 describe('a probe', () => {
   it('of a pod enters by its port, and those of the node and of others by the gateway', () => {
@@ -51,7 +60,8 @@ describe('a probe', () => {
     expect(byNode).toEqual({ unsent: 'the kernel of the node sends such packets itself, past its bridge', onward });
     expect(fromOutside).toEqual({ unsent: 'such packets do not pass the bridge of this node: pods of n2 are reached without a tunnel' });
     if (!('unsent' in byNode)) throw new Error('it is sent');
-    expect(unsentProbe(question({}, '10.10.4.9'), 'ipv4', 'TCP', byNode)).toMatchObject({
+    const asked = question({}, '10.10.4.9');
+    expect(unsentProbe(asked, endsIn(asked), 'TCP', byNode)).toMatchObject({
       unsent: true,
       end: { what: 'node', onward, packet: { source: '203.0.113.1', sourcePort: 20_001, destination: '10.10.4.9', destinationPort: 80 } },
     });

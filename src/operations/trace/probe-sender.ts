@@ -1,13 +1,13 @@
 import type { SentProbe, TraceOnward } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import type { Family, Ip } from '../../base/net/ip.ts';
 import { isSpecial } from '../../base/net/special-ranges.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import { addressOf } from './family-trace.ts';
+import { isOwn, type KernelPacket } from './kernel-paths.ts';
+import type { TracedEnds } from './trace-ends.ts';
 import type { TraceQuestion } from './trace-question.ts';
 
 /** Port by which a probe enters the bridge, or why no packet that is sent here takes the path of such packets. */
-type ProbeEntry = { readonly ofPort: number } | { readonly unsent: string; readonly onward?: TraceOnward };
+type ProbeEntry = { readonly ofPort: number } | { readonly unsent: string; readonly onward?: TraceOnward; readonly isOwn?: true };
 
 /**
  * Returns the port at which packets of the sender enter the bridge. Those of the node and of hosts outside come from the gateway, after
@@ -16,13 +16,12 @@ type ProbeEntry = { readonly ofPort: number } | { readonly unsent: string; reado
  * @throws SeineError `INVALID_INPUT` for a sender whose packets cannot be sent here
  */
 export function probeEntry(
-  { from, to }: TraceQuestion,
-  family: Family,
-  { gateway }: NodeEnvironment,
-  onwardOf: (destination: Ip) => TraceOnward | undefined,
+  { from, protocol }: TraceQuestion,
+  { source, destination, port }: TracedEnds,
+  environment: NodeEnvironment,
+  onwardOf: (packet: KernelPacket) => TraceOnward | undefined,
 ): ProbeEntry {
   if (from.pod) return { ofPort: from.pod.ofPort };
-  const [source, destination] = [addressOf(from.addresses, family), addressOf(to.addresses, family)];
   if (from.kind === 'tunnel')
     throw refused(
       from.name,
@@ -31,8 +30,11 @@ export function probeEntry(
   // The kernel drops such packets before the bridge; OVS is not prepared for all of them.
   if (isSpecial(source)) throw refused(from.name, `cannot be sent from: no packet with the source ${source.text} is routed`);
   if (source.text === destination.text) throw refused(from.name, 'is the receiver too: such packets stay in the kernel of the sender');
-  const onward = onwardOf(destination);
-  if (!onward) return { ofPort: gateway.ofPort };
+  if (isOwn(destination, environment))
+    return { unsent: 'the node itself receives such packets: its bridge does not have them', isOwn: true };
+  const ports = protocol === 'icmp' || port === undefined ? {} : { transport: protocol, port };
+  const onward = onwardOf({ source, destination, ...ports });
+  if (!onward) return { ofPort: environment.gateway.ofPort };
   if (from.kind === 'node') return { unsent: 'the kernel of the node sends such packets itself, past its bridge', onward };
   return { unsent: `such packets do not pass the bridge of this node: pods of ${onward.node} are reached without a tunnel` };
 }
@@ -43,14 +45,22 @@ function refused(name: string, why: string): SeineError {
 
 /** Returns the answer for a probe that is not sent; the kernel's way to the next node is its end here. */
 export function unsentProbe(
-  question: TraceQuestion,
-  family: Family,
+  { sourcePort }: TraceQuestion,
+  { source, destination, port }: TracedEnds,
   protocol: string,
-  { unsent, onward }: Exclude<ProbeEntry, { ofPort: number }>,
+  { unsent, onward, isOwn: isAtEnd }: Exclude<ProbeEntry, { ofPort: number }>,
 ): SentProbe {
-  const { from, to, sourcePort, port } = question;
-  const ends = { source: addressOf(from.addresses, family).text, destination: addressOf(to.addresses, family).text };
+  const ends = { source: source.text, destination: destination.text };
   const packet = { protocol, ...ends, ttl: 64, ...(port !== undefined && { sourcePort, destinationPort: port }) };
-  const end = onward && ({ what: 'node', to: 'the node', table: 'kernel', packet, onward } as const);
-  return { family, number: 0, packet, end: end ?? null, notes: [`no probe was sent here: ${unsent}`], unsent: true, milliseconds: 0 };
+  const node = { what: 'node', to: 'the node', table: 'kernel', packet } as const;
+  const end = onward ? { ...node, onward } : isAtEnd && node;
+  return {
+    family: source.family,
+    number: 0,
+    packet,
+    end: end ?? null,
+    notes: [`no probe was sent here: ${unsent}`],
+    unsent: true,
+    milliseconds: 0,
+  };
 }

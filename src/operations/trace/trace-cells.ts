@@ -7,7 +7,7 @@ import { walkPacket } from '../../dataplane/flow-walk/flow-walk.ts';
 import type { WalkedFields } from '../../dataplane/flow-walk/packet-state.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
 import { podName } from '../../pods/ipam/lease.ts';
-import { addressOf } from './family-trace.ts';
+import { addressOf } from './trace-ends.ts';
 import { DesiredFlows, FlowsInSwitch, withLearned } from './trace-flows.ts';
 import { namesOf, type TracePort } from './trace-node.ts';
 import { packetOf } from './trace-packet.ts';

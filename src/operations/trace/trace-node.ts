@@ -13,11 +13,13 @@ import type { OpenFlowConnection } from '../../openflow/connection/connection.ts
 import { printFlow } from '../../openflow/text/flow-text.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
+import { translationAt } from '../../services/controller/service-firewall.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { type EarlierConnection, earlierConnection } from './earlier-connection.ts';
 import { familyTrace } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
-import { kernelPaths, type ReachedPeers } from './kernel-paths.ts';
+import { kernelPaths, type ReachedPeers, type TranslatedPort } from './kernel-paths.ts';
+import { endsOf } from './trace-ends.ts';
 import { DesiredFlows, FlowsInSwitch, withLearned } from './trace-flows.ts';
 import type { TraceNode } from './trace-paths.ts';
 import { type TraceNames, traceQuestion } from './trace-question.ts';
@@ -33,6 +35,7 @@ export interface NamingPort {
   readonly config: { readonly nodeName: string };
   readonly reader: Pick<NodeReader, 'interfaceState' | 'flowWords'>;
   readonly peers: Pick<PeerSource, 'get' | 'peers'>;
+  readonly nodeState: { readonly firewall: Pick<NodeState['firewall'], 'wanted'> };
   readonly sources: {
     readonly policyPods: {
       readonly replica: { get(key: string): PolicyPod | undefined; entries(): Iterable<readonly [string, PolicyPod]> };
@@ -45,7 +48,7 @@ export interface NamingPort {
 
 export interface TracePort extends NamingPort {
   readonly openflow: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpGroups'>;
-  readonly nodeState: { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
+  readonly nodeState: NamingPort['nodeState'] & { readonly bridge: Pick<NodeState['bridge'], 'keys' | 'wanted'> };
   /** Explains the decision of policies. @param port `80/TCP`, or another protocol without ports */
   readonly policyOf: (from: string, to: string, port: string) => ConnectionPolicyView | undefined;
   /** Looks for an established connection in what the node knows. */
@@ -79,10 +82,13 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
     const leases = ipam.leases();
     const node = await traceNodeOf(port, environment, leases, signal);
     const traces: FamilyTrace[] = [];
-    for (const family of question.families) {
+    for (const ends of question.families.flatMap((family) => endsOf(question, family))) {
       const startedMs = performance.now();
-      const known = question.isEstablished ? await port.connectionOf(earlierConnection(question, family)) : undefined;
-      const trace = await familyTrace(node, question, family, { environment, leases, ...(known && { known }) });
+      const known = question.isEstablished ? await port.connectionOf(earlierConnection(question, ends)) : undefined;
+      const trace = await familyTrace(node, question, ends, {
+        ...{ environment, leases, translated: translatedBy(port) },
+        ...(known && { known }),
+      });
       traces.push(withPolicy(port, node, { ...trace, milliseconds: Math.round(performance.now() - startedMs) }));
     }
     return { node: port.config.nodeName, traces };
@@ -106,7 +112,7 @@ function withPolicy({ policyOf }: TracePort, { names }: TraceNode, trace: Family
 }
 
 export function namesOf(
-  { config, peers, sources, reader }: NamingPort,
+  { config, peers, sources, reader, nodeState }: NamingPort,
   environment: NodeEnvironment,
   leases: readonly Lease[],
 ): TraceNames {
@@ -118,7 +124,18 @@ export function namesOf(
     podElsewhere: (name) => sources.policyPods.replica.get(name),
     service: (name) => sources.services.replica.get(name),
     peer: (name) => peers.get(name),
+    translated: translatedBy({ nodeState }),
   };
+}
+
+/** Translations that the agent wants in the node's nftables rules; `seinectl check` compares them with those that are there. */
+export function translatedBy({ nodeState: { firewall } }: Pick<NamingPort, 'nodeState'>): TranslatedPort {
+  return (ip, transport, port) => translationAt((key) => firewall.wanted(key), transport, { ip, port });
+}
+
+/** Returns a function that returns where the kernel sends packets on. */
+export function onwardOf(port: NamingPort, environment: NodeEnvironment): TraceNode['onward'] {
+  return kernelPaths(port.running().peers, { node: port.config.nodeName, environment, translated: translatedBy(port) });
 }
 
 async function traceNodeOf(
@@ -136,7 +153,7 @@ async function traceNodeOf(
     names: hopNames(port, environment, leases, words.ownerOf),
     gateway: environment.gateway.ofPort,
     tunnel: environment.tunnel.ofPort,
-    onward: kernelPaths(port.running().peers),
+    onward: onwardOf(port, environment),
     flowText: (flow: InstalledFlow) => printFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 }, words.names),
   };
 }

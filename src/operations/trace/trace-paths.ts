@@ -1,5 +1,4 @@
 import type { FamilyTrace, TraceDifference, TraceDrop, TraceHop, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
-import type { Ip } from '../../base/net/ip.ts';
 import { AssumedConnections } from '../../dataplane/flow-walk/assumed-tracking.ts';
 import { type WalkedPacket, type WalkHop, walkPacket } from '../../dataplane/flow-walk/flow-walk.ts';
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
@@ -10,6 +9,7 @@ import { packetInReason } from '../../dataplane/pipeline/well-known.ts';
 import { decodeMatch } from '../../openflow/match/match.ts';
 import type { HopNames } from './hop-text.ts';
 import { hopTexts } from './hop-text.ts';
+import type { KernelPacket } from './kernel-paths.ts';
 import { addressIn, portIn, tracedPacket, tunnelDestination } from './trace-packet.ts';
 
 /** Names and flows that a trace needs. */
@@ -19,8 +19,8 @@ export interface TraceNode {
   readonly names: HopNames;
   readonly gateway: number;
   readonly tunnel: number;
-  /** Returns how the kernel sends a packet from the gateway to another node's pod. */
-  readonly onward: (destination: Ip) => TraceOnward | undefined;
+  /** Returns where the kernel sends a packet on that leaves by the gateway. */
+  readonly onward: (packet: KernelPacket) => TraceOnward | undefined;
   readonly flowText: (flow: InstalledFlow) => string;
 }
 
@@ -60,11 +60,17 @@ export async function tracePaths(
       path.bridge.to,
       path.bridge.drop?.name,
       path.desired.what,
+      // Another node may treat each endpoint differently.
+      leavesNode(path) ? path.endpoints : [],
     ]);
     const known = paths.get(key);
     paths.set(key, known ? { ...known, endpoints: [...new Set([...known.endpoints, ...path.endpoints])] } : path);
   }
   return { paths: [...paths.values()], moreEndpoints: Math.max(0, all - ENDPOINTS_MAX) };
+}
+
+function leavesNode({ bridge, desired }: TracePath): boolean {
+  return [bridge, desired].some(({ what, onward }) => what === 'tunnel' || onward !== undefined);
 }
 
 function pathOf(node: TraceNode, packet: WalkedFields, bridge: WalkedPacket, desired: WalkedPacket): TracePath {
@@ -143,10 +149,18 @@ function sent({ names, gateway, tunnel, onward: onwardOf }: TraceNode, to: numbe
   const { tunnel: _outer, ...inner } = leaving;
   if (to === tunnel) return { what: 'tunnel', to: names.peerAt(tunnelDestination(packet)?.text ?? '') ?? 'a node', packet: leaving };
   if (to === gateway) {
-    const onward = onwardOf(addressIn(packet, 'dst'));
+    const onward = onwardOf(kernelPacket(packet));
     return { what: 'node', to: names.port(to), packet: inner, ...(onward && { onward }) };
   }
   return { what: 'pod', to: to === 'learning' ? 'every port' : names.port(to), packet: inner };
+}
+
+const transportsByNumber: Readonly<Record<number, KernelPacket['transport']>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+
+function kernelPacket(packet: PacketState): KernelPacket {
+  const transport = transportsByNumber[Number(packet.get('ip_proto'))];
+  const ends = { source: addressIn(packet, 'src'), destination: addressIn(packet, 'dst') };
+  return transport ? { ...ends, transport, port: portIn(packet, 1) ?? 0 } : ends;
 }
 
 function dropAt({ table, flow }: WalkHop): TraceDrop {

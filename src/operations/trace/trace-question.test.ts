@@ -2,7 +2,10 @@ import { expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
+import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 import type { Lease } from '../../pods/ipam/lease.ts';
+import type { ReachedService } from './external-targets.ts';
+import { endsOf } from './trace-ends.ts';
 import { type TraceNames, traceQuestion } from './trace-question.ts';
 
 const lease: Lease = {
@@ -21,6 +24,15 @@ const http = { name: '', protocol: 'TCP', port: 80, targetPort: 80 } as const;
 const service = { clusterIps: ['10.96.0.9'], ports: [http] };
 const twoPorts = { clusterIps: ['10.96.0.9'], ports: [http, { ...http, name: 'dns', protocol: 'UDP', port: 53 } as const] };
 
+const open: ReachedService = {
+  ...{ type: 'LoadBalancer', clusterIps: ['10.96.0.10'], ports: [{ ...http, nodePort: 30_080 }], externalIps: ['198.51.100.9'] },
+  loadBalancerIngress: [
+    { ip: '203.0.113.80', ipMode: 'VIP' },
+    { ip: '203.0.113.81', ipMode: 'Proxy' },
+  ],
+};
+const pending: ReachedService = { type: 'LoadBalancer', clusterIps: ['10.96.0.11'], ports: [http] };
+
 const names: TraceNames = {
   node: 'n1',
   leases: [lease],
@@ -28,7 +40,8 @@ const names: TraceNames = {
   portOf: () => 32_784,
   podElsewhere: (name) =>
     name === 'shop/far' ? { namespace: 'shop', name: 'far', nodeName: 'n2', podIps: ['10.10.4.9'], labels: {}, ports: {} } : undefined,
-  service: (name) => ({ 'shop/db': service, 'shop/two': twoPorts })[name],
+  service: (name) => ({ 'shop/db': service, 'shop/two': twoPorts, 'shop/public': open, 'shop/pending': pending })[name],
+  translated: (ip, transport, port) => (transport === 'tcp' && port === 30_080 ? { ip: nodePortAddress[ip.family], port } : undefined),
   peer: (name) =>
     name === 'n2' ? { name, podCidrs: ['10.10.4.0/22'], transport: { ipv4: '192.168.77.2' }, addresses: ['192.168.77.2'] } : undefined,
 };
@@ -47,6 +60,15 @@ it.each([
   [{ from: '', to: '10.10.0.5' }, 'from: "" names no end of a connection'],
   [{ from: 'shop/web-0', to: 'shop/db-9' }, 'to: "shop/db-9" is no pod with an address'],
   [{ from: 'shop/web-0', to: 'service:shop/x' }, 'to: "service:shop/x" is no Service that this node knows'],
+  [
+    { from: 'outside', to: 'service:shop/db' },
+    'to: "service:shop/db" has no load balancer address, external IP or node port: no client outside the cluster reaches it; for a network that routes cluster addresses to a node, trace to 10.96.0.9 80',
+  ],
+  [{ from: 'outside', to: 'service:shop/pending' }, 'has no load balancer address yet, external IP or node port'],
+  [
+    { from: 'outside', to: 'service:shop/public', port: '81' },
+    'port: "81/TCP" is no port of service:shop/public, which has 80/TCP (node port 30080)',
+  ],
   [{ from: 'shop/web-0', to: 'node:n9' }, 'to: "node:n9" is no node that this node knows'],
   [{ from: 'shop/web-0', to: 'service:shop/two' }, 'port: "" is needed: service:shop/two has the ports 80/TCP, 53/UDP'],
   [{ from: 'shop/web-0', to: '10.0.0.1', port: '80/XTP' }, 'port: "80/XTP" is not of the form'],
@@ -70,4 +92,24 @@ it('an address is its pod, this node, or a host outside', () => {
   expect(asked({ from: '10.10.0.5', to: '10.0.0.1' }).from).toMatchObject({ kind: 'pod', name: 'shop/web-0' });
   expect(asked({ from: '10.10.0.1', to: '10.10.0.5' }).from).toMatchObject({ kind: 'node', name: 'node:n1' });
   expect(asked({ from: '198.51.100.7', to: '10.10.0.5' }).from).toMatchObject({ kind: 'outside', name: 'outside:198.51.100.7' });
+});
+
+it.each([
+  [
+    'outside',
+    '80',
+    ['203.0.113.80 80 load balancer address', '198.51.100.9 80 external IP', '192.168.77.1 30080 node port', 'fd00:77::1 30080 node port'],
+  ],
+  [
+    'outside:198.51.100.7',
+    undefined,
+    ['203.0.113.80 80 load balancer address', '198.51.100.9 80 external IP', '192.168.77.1 30080 node port'],
+  ],
+  ['203.0.113.1', '30080', ['192.168.77.1 30080 node port']],
+  ['outside:203.0.113.1', 'icmp', ['203.0.113.80 undefined load balancer address', '198.51.100.9 undefined external IP']],
+  ['shop/web-0', '80', ['10.96.0.10 80 undefined']],
+])('a packet from %s to port %s of a Service has the destinations %j', (from, port, expected) => {
+  const question = asked({ from, to: 'service:shop/public', ...(port !== undefined && { port }) });
+  const ends = question.families.flatMap((family) => endsOf(question, family));
+  expect(ends.map(({ destination, port: own, way }) => `${destination.text} ${own} ${way}`)).toEqual(expected);
 });

@@ -5,8 +5,10 @@ import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { ownAddresses } from '../../dataplane/compile/environment.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
-import type { Service } from '../../kubernetes/resources/service.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
+import { externalTargets, type ReachedService } from './external-targets.ts';
+import type { TranslatedPort } from './kernel-paths.ts';
+import type { TraceTarget } from './trace-ends.ts';
 
 /** Sender of the traced packet. */
 export interface TraceSender {
@@ -20,13 +22,12 @@ export interface TraceSender {
   readonly peer?: Peer;
 }
 
-/** Service with the fields that a trace needs. */
-type TracedService = Pick<Service, 'clusterIps' | 'ports'>;
-
 interface TraceReceiver {
   readonly name: string;
   readonly addresses: readonly Ip[];
-  readonly service?: TracedService;
+  /** Addresses with ports, if a host outside reaches a Service: one packet is traced for each. */
+  readonly targets?: readonly TraceTarget[];
+  readonly service?: ReachedService;
 }
 
 export interface TraceQuestion {
@@ -49,8 +50,9 @@ export interface TraceNames {
   readonly environment: NodeEnvironment;
   readonly portOf: (lease: Lease) => number | undefined;
   readonly podElsewhere: (name: string) => PolicyPod | undefined;
-  readonly service: (name: string) => TracedService | undefined;
+  readonly service: (name: string) => ReachedService | undefined;
   readonly peer: (name: string) => Peer | undefined;
+  readonly translated: TranslatedPort;
 }
 
 const outsideDefaults = [parseIp('203.0.113.1'), parseIp('2001:db8::1')];
@@ -61,8 +63,12 @@ const NAME_CHARACTERS_MAX = 400;
 export function traceQuestion(query: URLSearchParams, names: TraceNames): TraceQuestion {
   const [fromText, toText] = [textOf(query, 'from'), textOf(query, 'to')];
   const from = senderOf(fromText, names);
-  const to = receiverOf(toText, names);
-  const { protocol, port } = portOf(query.get('port') ?? undefined, to);
+  const named = receiverOf(toText, names);
+  const { protocol, port } = portOf(query.get('port') ?? undefined, named);
+  const to =
+    from.kind === 'outside' && named.service
+      ? reachedFromOutside(named, named.service, { protocol, ...(port !== undefined && { port }) }, names)
+      : named;
   const asked = query.get('family') ?? undefined;
   if (asked !== undefined && asked !== 'ipv4' && asked !== 'ipv6') throw invalid('family', asked, 'is neither ipv4 nor ipv6');
   const families = (['ipv4', 'ipv6'] as const).filter(
@@ -77,6 +83,17 @@ export function traceQuestion(query: URLSearchParams, names: TraceNames): TraceQ
     hasSourcePort: query.has('source-port'),
     isEstablished: query.get('established') === 'true',
   };
+}
+
+/** A host outside does not reach cluster addresses, unless a network routes them: then it is traced to the address. */
+function reachedFromOutside(
+  { name }: TraceReceiver,
+  service: ReachedService,
+  asked: Pick<TraceQuestion, 'protocol' | 'port'>,
+  names: TraceNames,
+): TraceReceiver {
+  const targets = externalTargets(name, service, asked, names);
+  return { name, service, targets, addresses: targets.map(({ ip }) => ip) };
 }
 
 function has(addresses: readonly Ip[], family: Family): boolean {
@@ -151,12 +168,16 @@ function outsideOf(field: string, text: string, address: string): readonly Ip[] 
   return [parseIp(address)];
 }
 
-/** Packet of another node's pod, which arrives here through the tunnel (`tunnel:NODE/ADDRESS`) or through the kernel (`direct:NODE/ADDRESS`). */
+/**
+ * Packet of another node, which arrives here through the tunnel (`tunnel:NODE/ADDRESS`) or through the kernel (`direct:NODE/ADDRESS`). The
+ * kernel of this node may also return a packet of its own bridge, for a node port.
+ */
 function peerSender(way: 'tunnel' | 'direct', text: string, rest: string, names: TraceNames): TraceSender {
   const [nodeName = '', address = ''] = rest.split('/');
+  if (!isIp(address)) throw invalid('from', text, `is not of the form ${way}:NODE/ADDRESS`);
+  if (way === 'direct' && nodeName === names.node) return { name: text, addresses: [parseIp(address)], kind: 'direct' };
   const peer = names.peer(nodeName);
   if (!peer) throw invalid('from', text, 'names no other node that this node knows');
-  if (!isIp(address)) throw invalid('from', text, `is not of the form ${way}:NODE/ADDRESS`);
   const sender = { name: text, addresses: [parseIp(address)] };
   return way === 'tunnel' ? { ...sender, kind: 'tunnel', peer } : { ...sender, kind: 'direct' };
 }

@@ -3,7 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, ipFromValue, parseIp } from '../../base/net/ip.ts';
 import { parseObject } from '../../kubernetes/client/resource.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
-import type { ForwardedObjects, ServedObject, SliceObject } from '../verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects, ServedObject, SliceObject } from '../verify/forwarding-reference/forwarded-objects.ts';
 import type {
   ClusterNetworkPolicyObject,
   NamespaceObject,

@@ -4,7 +4,7 @@ import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
 import { clusterPolicyListApi } from '../../kubernetes/resources/cluster-policy-api.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import { servedObjects } from '../../kubernetes/resources/served-objects.ts';
-import type { ForwardedObjects, ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects, ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type {
   ClusterNetworkPolicyObject,
   NamespaceObject,

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { afterAll, describe, expect, it } from 'vitest';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import { evidenceText, objectsName, policyEvidenceName, servedText, writeBundle } from '../../../test/support/written-bundle.ts';
-import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { run } from '../program.ts';
 import { readBundleObjects } from './bundle-objects.ts';
 

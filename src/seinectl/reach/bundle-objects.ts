@@ -4,7 +4,7 @@ import { liveSettingsObject, servedObjects } from '../../kubernetes/resources/se
 import { objectsName, policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { manifestName, parseManifest } from '../../operations/support-bundle/manifest.ts';
-import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type { PolicyObjects } from '../../policy/verify/reference/objects.ts';
 
 /** Objects of a cluster that `seinectl collect` kept. */

@@ -28,12 +28,18 @@ export async function withProbes(
   const probed: WholeTrace[] = [];
   // One after another: agents limit them.
   for (const trace of traces) {
-    const asked = { ...question, family: trace.family };
+    const asked = { ...question, family: trace.family, ...targetOf(trace) };
     const probe = await probeOften(trace, asked, agents);
     const isOverTunnel = probe.verdict === 'allowed' && probe.ends[0]?.end.what === 'tunnel';
     probed.push({ ...trace, probe: isOverTunnel ? await withFullSize(trace, asked, agents, probe) : probe });
   }
   return probed;
+}
+
+/** A Service with several addresses for hosts outside has a trace for each. */
+function targetOf({ way, packet: { destination, destinationPort, protocol } }: WholeTrace): Pick<NodeQuestion, 'to' | 'port'> | undefined {
+  if (way === undefined) return undefined;
+  return { to: destination, port: destinationPort === undefined ? 'icmp' : `${destinationPort}/${protocol}` };
 }
 
 /** Sends a probe as large as packets of pods may be: a network with a smaller MTU passes small ones only. */
@@ -113,7 +119,10 @@ async function behindKernel(
 ): Promise<ProbeResult> {
   const { node, end } = first;
   const next = end.onward?.node ?? '';
-  const between = `between ${node} and ${next} their kernels carry the packets, which no probe tests: \`seinectl check --peer ${next}\` on ${node} does`;
+  const isSame = node === next;
+  const between = isSame
+    ? `the kernel of ${node} translates the port, which no probe tests: \`seinectl check\` does`
+    : `between ${node} and ${next} their kernels carry the packets, which no probe tests: \`seinectl check --peer ${next}\` on ${node} does`;
   const sent = await agents.send(next, fromKernel(first));
   const unknown = (why: string): ProbeResult => ({ ...known, verdict: 'unknown', ends: [first], reason: `${between}; ${next}: ${why}` });
   if ('failure' in sent) return unknown(sent.failure);
@@ -129,8 +138,9 @@ async function behindKernel(
   };
 }
 
-function fromKernel({ node, end: { packet } }: ProbeResult['ends'][number]): NodeQuestion {
-  const { source, sourcePort, destination, destinationPort, protocol } = packet;
+function fromKernel({ node, end: { packet, onward } }: ProbeResult['ends'][number]): NodeQuestion {
+  const { sourcePort, destination, destinationPort, protocol } = packet;
+  const source = onward?.source ?? packet.source;
   return {
     from: `direct:${node}/${source}`,
     to: destination,
@@ -227,6 +237,7 @@ function endText({ what, to, drop, table, onward }: ProbeEnd): string {
     case 'tunnel':
       return `left through the tunnel to ${to}`;
     case 'node':
+      if (onward?.mode === 'service') return 'reached the kernel of the node, which returns it to the bridge';
       return onward ? `reached the kernel, for ${onward.node}` : 'reached the kernel of the node';
     default:
       return `dropped in ${table} (${drop?.name ?? to}): ${drop?.message ?? ''}`;

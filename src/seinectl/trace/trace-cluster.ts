@@ -4,9 +4,10 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { entryNode } from '../../operations/path/entry-node.ts';
 import { meaningFor } from '../../operations/path/path-meaning.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer } from '../../operations/path/whole-trace.ts';
-import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import { followTrace, type NodeQuestion, type TraceAnswer, withEntry } from '../../operations/path/whole-trace.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { safeText } from '../escape.ts';
 import { type AgentPod, findAgents } from '../fleet/agents.ts';
 import { readClusterObjects } from '../fleet/cluster-objects.ts';
@@ -53,9 +54,10 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
     const read = async () => {
       const objects = await readClusterObjects(http, signal);
       const asked = { ...question, from: nodeOfHostPod(objects, question.from), to: nodeOfHostPod(objects, question.to) };
-      const first = await ask(firstNode(objects, pods, asked), asked);
+      const entry = flags.via === undefined ? entryNode(objects, asked) : { node: flags.via };
+      const first = await ask(entry?.node ?? firstNode(objects, pods, asked), asked);
       if ('failure' in first) throw unanswered(first.failure);
-      const followed = await followTrace(first.answer, ask);
+      const followed = withEntry(await followTrace(first.answer, ask), entry);
       const agents = probesOf(exec, pods, signal);
       const probed = flags.probe ? await withProbes(followed, asked, agents) : followed;
       const traces = flags.connect ? await withConnections(probed, asked, agents) : probed;

@@ -22,6 +22,7 @@ interface TraceContext {
 const help = `
 FROM: NAMESPACE/POD, node:NAME, outside[:ADDRESS], or ADDRESS
 TO:   NAMESPACE/POD, service:NAMESPACE/NAME, node:NAME, outside[:ADDRESS], or ADDRESS
+      from outside, a Service is its load balancer addresses, external IPs and node port
 PORT: 80, 80/TCP, 53/UDP, 5000/SCTP, or icmp; without it an echo, or the only port of the Service
 
 No packet is sent: the flows installed in OVS are interpreted, table by table. The verdict "bridge" is of these flows, "desired" of the flows
@@ -32,6 +33,7 @@ Examples:
   seinectl trace shop/web-0 service:shop/db 5432
   seinectl trace shop/web-0 shop/db-0 53/UDP --family ipv6
   seinectl trace outside:198.51.100.7 service:shop/web 80 -o wide
+  seinectl trace outside:198.51.100.7 node:node-1 30080
   seinectl trace shop/db-0 outside icmp
   seinectl trace shop/web-0 shop/db-0 5432 --bundle node-1.tar.gz --bundle node-2.tar.gz
   seinectl trace shop/web-0 service:shop/db 5432 --at 10m
@@ -65,6 +67,12 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .option('--connect', 'also open a TCP connection, or send an echo, from a socket of the sender; the receiver notices it')
     .addOption(new Option('--raw').hideHelp())
     .option('--node', 'only the part of this node, from its agent')
+    .addOption(
+      new Option('--via <name>', 'node that a packet from outside enters; default: as Service and address require').conflicts([
+        'node',
+        'raw',
+      ]),
+    )
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')

@@ -1,4 +1,4 @@
-import type { TracedPacket, TraceOutcome } from '../../api/trace.ts';
+import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
 import { outcomeLines, policyLines } from '../../operations/path/outcome-lines.ts';
 import {
   differsInResult,
@@ -21,6 +21,7 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
     const word = differs ? 'DIFFERS' : verdictWords[path.verdict];
     return [
       `${paint(tone, word)}  ${endsText(trace, path)}`,
+      ...(trace.entry === undefined ? [] : [`  ${trace.entry}.`]),
       ...path.segments.flatMap((segment) => segmentLines(segment, isWide)),
       ...path.segments.flatMap(connectionLines),
       ...path.segments.flatMap((segment) => outcomeLines(segment.bridge, segment.node)),
@@ -35,8 +36,8 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
   return [...paths, ...probeLines(trace)];
 }
 
-function endsText({ from, to, packet, node, connection, at }: WholeTrace, { endpoints, segments }: WholePath): string {
-  const target = `${to} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
+function endsText({ from, to, packet, way, node, connection, at }: WholeTrace, { endpoints, segments }: WholePath): string {
+  const target = `${to}${way === undefined ? '' : `, ${way}`} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
   const first = endpoints.slice(0, 3).join(', ');
   const more = endpoints.length > 3 ? ` and ${endpoints.length - 3} more with the same result` : '';
   const isKnown = segments.some(({ known }) => known && known.from !== 'assumption');
@@ -113,7 +114,11 @@ function pastVerdictText({ desired, segments }: WholePath, { records }: TraceTim
   return `desired ${desired} (${results}), by the inputs recorded at ${times}; what Open vSwitch had is not known`;
 }
 
+function kernelText({ mode, node }: TraceOnward): string {
+  return mode === 'service' ? 'to the node, which returns it' : `${mode} to ${node}`;
+}
+
 function resultText({ what, to, onward }: TraceOutcome): string {
-  const byKernel = onward ? `${onward.mode === 'blocked' ? 'blocked' : onward.mode} to ${onward.node}` : 'to the node';
+  const byKernel = onward ? kernelText(onward) : 'to the node';
   return { pod: to, tunnel: `to ${to}`, node: byKernel, answered: to, dropped: to, unreadable: 'unreadable' }[what];
 }

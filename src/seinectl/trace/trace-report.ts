@@ -11,6 +11,8 @@ export interface TraceFlags {
   readonly sourcePort?: string;
   readonly established?: true;
   readonly node?: true;
+  /** Node that a packet from outside enters. */
+  readonly via?: string;
   readonly probe?: true;
   readonly connect?: true;
   /** Prints the answer of this node's agent, for `seinectl` on another host. */

@@ -1,10 +1,11 @@
-import type { Family, Ip } from '../../base/net/ip.ts';
+import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
 import type { WantedRule } from '../../dataplane/desired/host-entries.ts';
+import type { Transport } from '../../dataplane/pipeline/flow.ts';
 import { externalRouting, nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 import { nftText } from '../../netlink/nftables/nft-elements.ts';
-import type { ServiceIntent } from '../compile/service-intent.ts';
-import { translationOf } from './virtual-ports.ts';
+import type { ServiceEndpoint, ServiceIntent } from '../compile/service-intent.ts';
+import { translationOf } from '../compile/virtual-ports.ts';
 
 /** Name of the nftables table that sends node ports to the bridge. */
 export const servicesTable = 'seine-services';
@@ -99,6 +100,28 @@ export function portElements(
       elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
   }
   return elements;
+}
+
+/**
+ * Returns the destination to which the table translates a packet; undefined: the packet keeps its own.
+ *
+ * @param element returns the value of an element, empty for one of a set; undefined if there is no such element
+ */
+export function translationAt(
+  element: (key: FirewallKey) => string | undefined,
+  transport: Transport,
+  { ip, port }: ServiceEndpoint,
+): ServiceEndpoint | undefined {
+  const { addresses, ports, own } = sets[ip.family];
+  const instead = element(elementKey(servicesTable, own, nftText(ip, transport, port)));
+  if (instead !== undefined) {
+    const [address = '', number = ''] = instead.split(' . ');
+    return { ip: parseIp(address), port: Number(number) };
+  }
+  const isOpen =
+    element(elementKey(servicesTable, addresses, nftText(ip))) !== undefined &&
+    element(elementKey(servicesTable, ports, nftText(transport, port))) !== undefined;
+  return isOpen ? { ip: nodePortAddress[ip.family], port } : undefined;
 }
 
 function chain(name: string, hook: string, rules: readonly string[]): string {

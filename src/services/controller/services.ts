@@ -10,6 +10,7 @@ import { endpointOwners } from '../compile/endpoint-owner.ts';
 import { eachServiceIntent, type Proxying } from '../compile/intent.ts';
 import { claimsOf, portKey, ServiceClaims } from '../compile/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts';
+import { VirtualPorts } from '../compile/virtual-ports.ts';
 import { ChangeReports } from './change-reports.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
 import { PortsOfServices, type ServedPort } from './packed-service-port.ts';
@@ -27,7 +28,6 @@ import {
   takenAddress,
 } from './service-refresh.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
-import { VirtualPorts } from './virtual-ports.ts';
 
 /** Time for which changes are gathered (ms): a rollout consists of many small ones. */
 const COALESCE_MS = 2;

@@ -3,8 +3,8 @@ import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 import type { ServiceIntent } from '../compile/service-intent.ts';
+import { VirtualPorts } from '../compile/virtual-ports.ts';
 import { portElements } from './service-firewall.ts';
-import { VirtualPorts } from './virtual-ports.ts';
 
 const own = parseIp('192.0.2.1');
 const isOwn = ({ text }: { readonly text: string }): boolean => text === own.text;

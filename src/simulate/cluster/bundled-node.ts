@@ -6,7 +6,9 @@ import type { BridgeKey, BridgeValue } from '../../dataplane/targets/bridge/brid
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
 import type { ReadInputs } from '../../operations/compiler-inputs/inputs-document.ts';
 import { readHeld } from '../../operations/compiler-inputs/installed-bridge.ts';
-import { kernelPaths } from '../../operations/trace/kernel-paths.ts';
+import { kernelPaths, type TranslatedPort } from '../../operations/trace/kernel-paths.ts';
+import { type ServiceAddress, shownAddresses } from '../../services/compile/service-intent.ts';
+import { translatedPorts } from '../../services/compile/translated-ports.ts';
 import { FlowLayer } from './flow-layer.ts';
 import { leaseOf, type TraceableNode, tracedOn, tunnelTypes } from './simulated-trace.ts';
 
@@ -61,7 +63,7 @@ export class BundledNode {
       hopNames: hopNamesOf(inputs, pods, desired),
       bridge,
       desired,
-      onward: kernelPaths({ intents: () => inputs.peers, modesOf: (name) => blockedModes(inputs, name) }),
+      onward: onwardOf(node, inputs),
       ...(ports && { portName: (port: number) => ports.get(port) }),
     };
   }
@@ -91,8 +93,22 @@ function differencesOf(compiled: ReadonlyMap<BridgeKey, BridgeValue>, held: Read
 
 type Inputs = ReadInputs['inputs'];
 
+/** Node ports are taken as open at all of the node's addresses: the configuration of the agent is not among its inputs. */
+function translationsOf({ environment, services }: Inputs): TranslatedPort {
+  const own = new Set([...environment.transport, ...(environment.localAddresses ?? [])].map(({ text }) => text));
+  return translatedPorts(
+    services.map(({ intent }) => intent),
+    ({ text }) => own.has(text),
+  );
+}
+
+export function onwardOf(node: string, inputs: Inputs): TraceableNode['onward'] {
+  const peers = { intents: () => inputs.peers, modesOf: (name: string) => blockedModes(inputs, name) };
+  return kernelPaths(peers, { node, environment: inputs.environment, translated: translationsOf(inputs) });
+}
+
 /** Families in which the kernel drops packets for a peer, because they would not be encrypted: such a path has no hop. */
-export function blockedModes({ environment: { wireGuard }, peers }: Inputs, name: string): readonly { family: string; mode: string }[] {
+function blockedModes({ environment: { wireGuard }, peers }: Inputs, name: string): readonly { family: string; mode: string }[] {
   if (wireGuard?.unencryptedPeers !== 'drop' || wireGuard.isEnding) return [];
   const { direct } = peers.find((each) => each.name === name) ?? {};
   return (['ipv4', 'ipv6'] as const).flatMap((family) => (direct?.[family]?.hop === undefined ? [{ family, mode: 'blocked' }] : []));
@@ -116,6 +132,7 @@ export function namesOf({ node, inputs, pods }: Pick<ReadInputs, 'node' | 'input
       return addresses && { namespace, name: own, podIps: addresses.map((each) => parseIp(each).text), labels: {}, ports: {} };
     },
     service: (name) => serviceNamed(inputs, name),
+    translated: translationsOf(inputs),
     peer: (name) => {
       const peer = inputs.peers.find((each) => each.name === name);
       const texts = (all: readonly Ip[]): readonly string[] => all.map(({ text }) => text);
@@ -135,16 +152,23 @@ export function namesOf({ node, inputs, pods }: Pick<ReadInputs, 'node' | 'input
 function serviceNamed({ services }: Inputs, name: string): ReturnType<TraceableNode['names']['service']> {
   const own = services.filter(({ owner }) => owner.startsWith(`service/${name}:`)).map(({ intent }) => intent);
   if (own.length === 0) return undefined;
-  const clusterIps = own.flatMap(({ addresses }) => addresses.flatMap(({ kind, ip }) => (kind === 'cluster' ? [ip.text] : [])));
-  const ports = own.map(({ port, transport }) => ({
-    name: '',
-    port,
-    targetPort: port,
-    protocol: transport.toUpperCase() as 'TCP' | 'UDP' | 'SCTP',
-  }));
+  const addressesOf = (asked: ServiceAddress['kind']): readonly string[] => [
+    ...new Set(own.flatMap((intent) => shownAddresses(intent).flatMap(({ kind, ip }) => (kind === asked ? [ip.text] : [])))),
+  ];
+  const ports = own.map(({ port, transport, addresses }) => {
+    const nodePort = addresses.find(({ kind }) => kind === 'nodePort')?.port;
+    return { port, protocol: protocolNames[transport], ...(nodePort !== undefined && { nodePort }) };
+  });
   const unique = new Map(ports.map((each) => [`${each.port} ${each.protocol}`, each]));
-  return { clusterIps: [...new Set(clusterIps)], ports: [...unique.values()] };
+  return {
+    clusterIps: addressesOf('cluster'),
+    ports: [...unique.values()],
+    externalIps: addressesOf('external'),
+    loadBalancerIngress: addressesOf('loadBalancer').map((ip) => ({ ip, ipMode: 'VIP' as const })),
+  };
 }
+
+const protocolNames = { tcp: 'TCP', udp: 'UDP', sctp: 'SCTP' } as const;
 
 export function hopNamesOf(inputs: Inputs, pods: BundleParts['pods'], desired: FlowLayer): TraceableNode['hopNames'] {
   const { gateway, tunnel } = inputs.environment;

@@ -1,7 +1,15 @@
 import type { NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { entryNode } from '../../operations/path/entry-node.ts';
 import { isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
-import { followTrace, type NodeQuestion, type PathMeaning, type TraceAnswer, type WholeTrace } from '../../operations/path/whole-trace.ts';
+import {
+  followTrace,
+  type NodeQuestion,
+  type PathMeaning,
+  type TraceAnswer,
+  type WholeTrace,
+  withEntry,
+} from '../../operations/path/whole-trace.ts';
 import type { BundledNode } from './bundled-node.ts';
 import type { SimulatedCluster } from './simulated-cluster.ts';
 import { traceInCluster } from './simulated-trace.ts';
@@ -20,6 +28,8 @@ interface KnownParts {
   readonly recorded?: RecordedNodes;
   /** False if the objects have no Services although the cluster may have some. */
   readonly hasServices?: boolean;
+  /** Node that a packet from outside enters; absent: as the objects require. */
+  readonly via?: string;
 }
 
 /**
@@ -30,20 +40,26 @@ interface KnownParts {
 export async function traceOverCluster(
   cluster: SimulatedCluster,
   question: NodeQuestion,
-  { recorded = new Map(), hasServices = true }: KnownParts = {},
+  { recorded = new Map(), hasServices = true, via }: KnownParts = {},
 ): Promise<ClusterTrace> {
-  const name = cluster.firstNode(question.from, question.to, recorded.size > 0 ? [...recorded.keys()] : cluster.nodeNames);
+  const entry = via === undefined ? entryNode(cluster.objects, question) : { node: via };
+  const isKnown = entry && (recorded.size === 0 || recorded.has(entry.node));
+  const name = isKnown
+    ? entry.node
+    : cluster.firstNode(question.from, question.to, recorded.size > 0 ? [...recorded.keys()] : cluster.nodeNames);
   const traceOn = async (node: string, asked: NodeQuestion): Promise<NodeTrace> => {
     const query = new URLSearchParams({ ...asked });
     return await (recorded.get(node)?.trace(query) ?? traceInCluster(cluster, node, query));
   };
-  const traces = await followTrace(await traceOn(name, question), (node, asked) => answerOf(node, asked, { recorded, traceOn }));
+  const followed = await followTrace(await traceOn(name, question), (node, asked) => answerOf(node, asked, { recorded, traceOn }));
+  const traces = withEntry(followed, isKnown ? entry : undefined);
   const meanings = traces.map((trace) =>
     trace.paths.map((path) => {
       if (!hasServices && isThroughService(question, path)) return undefined;
       const endpoints = path.endpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''));
       const received = path.segments.map(({ bridge }) => bridge.packet.destination);
-      return meaningFor(cluster.objectsAt([trace.packet.source, trace.packet.destination, ...endpoints, ...received]), trace, path);
+      const ends = [trace.packet.source, trace.packet.destination, ...endpoints, ...received];
+      return meaningFor(cluster.objectsAt(ends, [trace.node]), trace, path);
     }),
   );
   return { traces, meanings };

@@ -2,8 +2,7 @@ import type { NodeTrace } from '../../api/trace.ts';
 import type { BridgeKey, BridgeValue } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
 import type { NodeInputs } from '../../operations/compiler-inputs/node-inputs.ts';
-import { kernelPaths } from '../../operations/trace/kernel-paths.ts';
-import { blockedModes, hopNamesOf, namesOf, podNameOf } from './bundled-node.ts';
+import { hopNamesOf, namesOf, onwardOf, podNameOf } from './bundled-node.ts';
 import { FlowLayer } from './flow-layer.ts';
 import { type TraceableNode, tracedOn } from './simulated-trace.ts';
 
@@ -33,7 +32,7 @@ export class RecordedNode {
       hopNames: hopNamesOf(inputs, pods, desired),
       bridge: desired,
       desired,
-      onward: kernelPaths({ intents: () => inputs.peers, modesOf: (name) => blockedModes(inputs, name) }),
+      onward: onwardOf(node, inputs),
     };
   }
 

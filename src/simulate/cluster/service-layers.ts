@@ -1,12 +1,18 @@
+import type { Ip } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { TranslatedPort } from '../../operations/trace/kernel-paths.ts';
 import { compileEndpoint, compileService } from '../../services/compile/compile-service.ts';
 import { endpointOwner } from '../../services/compile/endpoint-owner.ts';
 import { askedRanges, type ServiceIntent, translatedEndpoints } from '../../services/compile/service-intent.ts';
 import { compileSourceRanges, rangeSetOf } from '../../services/compile/source-ranges.ts';
+import { translatedPorts } from '../../services/compile/translated-ports.ts';
+import { VirtualPorts } from '../../services/compile/virtual-ports.ts';
 import type { SimulatedObjects } from '../objects/cluster-objects.ts';
 import { type ClientPlace, dependsOnNode, intentsAt, type ServedSide, ServiceIndex } from '../services/service-answers.ts';
 import { FlowLayer } from './flow-layer.ts';
 import type { SimulatedParts } from './node-compiler.ts';
+
+type OwnNode = Parameters<typeof compileSourceRanges>[1];
 
 /** Number of groups that a port of a Service may have: one for each kind of client and address. */
 const GROUPS_OF_PORT = 64;
@@ -18,28 +24,42 @@ const GROUPS_OF_PORT = 64;
 export class ServiceLayers {
   /** Services by `namespace/name`, in the order of names. */
   readonly #byNode: readonly NumberedService[];
+  /** Ports with a node port, of the Services that every node serves alike. */
+  readonly #commonIntents: ServiceIntent[] = [];
   readonly common = new FlowLayer();
 
   constructor(objects: SimulatedObjects) {
     const index = new ServiceIndex(objects);
     const byNode: NumberedService[] = [];
+    const addresses = new Set(objects.nodes.flatMap(({ status }) => status.addresses.map(({ address }) => address)));
     for (const [number, key] of [...index.keys].sort().entries()) {
       const side = index.of(key);
       if (!side) continue;
       const numbered = { key, side, number };
-      if (dependsOnNode(side) || hasSourceRanges(side)) byNode.push(numbered);
-      else addService(this.common, numbered, { name: '' }, { addresses: [], gateway: [] });
+      if (dependsOnNode(side) || hasSourceRanges(side) || hasAddressOf(side, addresses)) byNode.push(numbered);
+      else this.#commonIntents.push(...addService(this.common, numbered, anywhere).filter(hasNodePort));
     }
     this.#byNode = byNode;
   }
 
-  /** Layer of the Services that a node serves in its own way. */
-  at(place: ClientPlace, { environment }: SimulatedParts): FlowLayer {
+  /** Layer of the Services that a node serves in its own way, and how its kernel translates packets for its addresses. */
+  at(place: ClientPlace, { environment }: SimulatedParts): { readonly layer: FlowLayer; readonly translated: TranslatedPort } {
     const layer = new FlowLayer();
     const node = { addresses: environment.transport, gateway: environment.gateway.addresses };
-    for (const service of this.#byNode) addService(layer, service, place, node);
-    return layer;
+    const isOwn = ({ text }: Ip): boolean => environment.transport.some((own) => own.text === text);
+    const own = this.#byNode.flatMap((service) => addService(layer, service, { place, node, isOwn }));
+    return { layer, translated: translatedPorts([...this.#commonIntents, ...own], isOwn) };
   }
+}
+
+function hasNodePort({ addresses }: ServiceIntent): boolean {
+  return addresses.some(({ kind }) => kind === 'nodePort');
+}
+
+/** A Service with an address of a node is served with another one there (`VirtualPorts`). */
+function hasAddressOf({ served: { spec, status } }: ServedSide, addresses: ReadonlySet<string>): boolean {
+  const own = [...(spec.externalIPs ?? []), ...(status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? '')];
+  return own.some((address) => addresses.has(address));
 }
 
 interface NumberedService {
@@ -54,22 +74,31 @@ function hasSourceRanges({ served }: ServedSide): boolean {
   return (loadBalancerSourceRanges ?? []).length > 0;
 }
 
-function addService(
-  layer: FlowLayer,
-  { key, side, number }: NumberedService,
-  place: ClientPlace,
-  node: Parameters<typeof compileSourceRanges>[1],
-): void {
-  for (const [at, intent] of intentsAt(side, place).entries()) {
-    if (intent.addresses.length === 0) continue;
+const anywhere: ServingPlace = { place: { name: '' }, node: { addresses: [], gateway: [] } };
+
+interface ServingPlace {
+  readonly place: ClientPlace;
+  readonly node: OwnNode;
+  readonly isOwn?: (ip: Ip) => boolean;
+}
+
+/** @returns the ports that are served */
+function addService(layer: FlowLayer, { key, side, number }: NumberedService, { place, node, isOwn }: ServingPlace): ServiceIntent[] {
+  const virtual = isOwn && new VirtualPorts({ isOwn, isNodePort: () => false });
+  const served: ServiceIntent[] = [];
+  for (const [at, asked] of intentsAt(side, place).entries()) {
+    if (asked.addresses.length === 0) continue;
+    const intent = virtual?.add(ownerOf('service', `${key}:${asked.name}`), asked) ?? asked;
     addIntent(layer, key, intent, { first: 1 + (number * 256 + at) * GROUPS_OF_PORT, node });
+    served.push(intent);
   }
+  return served;
 }
 
 interface ServiceNumbers {
   /** Number of the first group. */
   readonly first: number;
-  readonly node: Parameters<typeof compileSourceRanges>[1];
+  readonly node: OwnNode;
 }
 
 function addIntent(layer: FlowLayer, key: string, intent: ServiceIntent, { first, node }: ServiceNumbers): void {

@@ -4,6 +4,7 @@ import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { type PolicyPod, policyPods } from '../../kubernetes/resources/policy-pod.ts';
+import type { TranslatedPort } from '../../operations/trace/kernel-paths.ts';
 import { PolicyEngine } from '../../policy/engine/policy-engine.ts';
 import { isPoliced, keyOf } from '../../policy/reach/objects.ts';
 import { withOwnedAddresses } from '../../policy/reach/owned-addresses.ts';
@@ -26,6 +27,8 @@ const NODES_KEPT = 4;
 export interface SimulatedNode extends SimulatedParts {
   readonly name: string;
   readonly flows: FlowLayers;
+  /** How its kernel translates packets for its addresses. */
+  readonly translated: TranslatedPort;
 }
 
 /**
@@ -76,9 +79,14 @@ export class SimulatedCluster {
     return this.#index.podsAt(address).findLast(isPoliced);
   }
 
-  /** Returns the objects that can matter to packets between addresses. */
-  objectsAt(addresses: readonly string[]): SimulatedObjects {
-    return this.#index.objectsAt(addresses);
+  /** Returns the objects that can matter to packets between addresses. @param through names of nodes that they pass */
+  objectsAt(addresses: readonly string[], through: readonly string[] = []): SimulatedObjects {
+    return this.#index.objectsAt(addresses, through);
+  }
+
+  /** The other nodes, as one reaches them. */
+  peersOf(name: string): readonly PeerIntent[] {
+    return this.#peers.filter((peer) => peer.name !== name);
   }
 
   peerAt(address: string): string | undefined {
@@ -117,11 +125,11 @@ export class SimulatedCluster {
     if (!object) throw new SeineError('INVALID_INPUT', `there is no node ${JSON.stringify(name)}`);
     this.#makeLocal(name);
     const parts = partsOf(object, this.#podsOfNode.get(name) ?? [], this.#settings);
-    const peers = this.#peers.filter((peer) => peer.name !== name);
-    const own = compileLayer(parts, peers, this.#engine);
+    const own = compileLayer(parts, this.peersOf(name), this.#engine);
     const zone = object.metadata.labels?.['topology.kubernetes.io/zone'];
     const place = { name, ...(zone === undefined ? {} : { zone }) };
-    return { name, ...parts, flows: new FlowLayers([own, this.#services.at(place, parts), this.#services.common]) };
+    const { layer, translated } = this.#services.at(place, parts);
+    return { name, ...parts, translated, flows: new FlowLayers([own, layer, this.#services.common]) };
   }
 
   #fillEngine(): void {

@@ -10,6 +10,8 @@ import { services as serviceResource } from '../../kubernetes/resources/service.
 import { printFlow } from '../../openflow/text/flow-text.ts';
 import { familyTrace } from '../../operations/trace/family-trace.ts';
 import type { HopNames } from '../../operations/trace/hop-text.ts';
+import { kernelPaths } from '../../operations/trace/kernel-paths.ts';
+import { endsOf } from '../../operations/trace/trace-ends.ts';
 import type { TraceNode } from '../../operations/trace/trace-paths.ts';
 import { type TraceNames, traceQuestion } from '../../operations/trace/trace-question.ts';
 import type { Lease } from '../../pods/ipam/lease.ts';
@@ -55,7 +57,10 @@ export async function traceInCluster(
       hopNames: hopNames(cluster, node),
       bridge: bridgeOf(node),
       desired: flows,
-      onward: () => undefined,
+      onward: kernelPaths(
+        { intents: () => cluster.peersOf(nodeName), modesOf: () => [] },
+        { node: nodeName, environment, translated: node.translated },
+      ),
     },
     query,
   );
@@ -79,8 +84,8 @@ export async function tracedOn(node: TraceableNode, query: URLSearchParams): Pro
       ),
   };
   const traces: FamilyTrace[] = [];
-  for (const family of question.families)
-    traces.push(await familyTrace(source, question, family, { environment, leases: node.names.leases }));
+  for (const ends of question.families.flatMap((family) => endsOf(question, family)))
+    traces.push(await familyTrace(source, question, ends, { environment, leases: node.names.leases, translated: node.names.translated }));
   return { node: node.name, traces };
 }
 
@@ -114,6 +119,7 @@ function traceNames(cluster: SimulatedCluster, node: SimulatedNode): TraceNames 
       const object = cluster.objects.nodes.find(({ metadata }) => metadata.name === name);
       return object && name !== node.name ? peerObject(object) : undefined;
     },
+    translated: node.translated,
   };
 }
 

@@ -1,5 +1,5 @@
 import { type ReachObjects, services } from '../../policy/reach/objects.ts';
-import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 
 /**
  * Objects of a cluster that decide about packets. Services and EndpointSlices are unchanged objects of the API; the others have the fields

@@ -1,6 +1,6 @@
 import { ipFromValue, parseIp } from '../../base/net/ip.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
-import type { ServedObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type { SimulatedObjects } from './cluster-objects.ts';
 import { firstSlices } from './controlled-slices.ts';
 

@@ -1,6 +1,6 @@
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { keyOf, type ServiceObject, services } from '../../policy/reach/objects.ts';
-import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type { PodObject } from '../../policy/verify/reference/objects.ts';
 import { namedPort } from '../../policy/verify/reference/parties.ts';
 import type { SimulatedObjects } from './cluster-objects.ts';

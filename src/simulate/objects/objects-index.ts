@@ -18,6 +18,8 @@ export class ObjectsIndex {
   /** Prefix lengths of pod networks by family. */
   readonly #lengths = { ipv4: new Set<number>(), ipv6: new Set<number>() };
   readonly #servicesAt = new Map<string, ListOf<'services'>[number][]>();
+  /** Services that every address of a node may have. */
+  readonly #nodePortServices: ListOf<'services'>;
   readonly #slices: ReadonlyMap<string, ListOf<'slices'>>;
 
   constructor(objects: SimulatedObjects) {
@@ -28,7 +30,8 @@ export class ObjectsIndex {
     this.#nodes = new Map(objects.nodes.map((each) => [each.metadata.name, each]));
     for (const node of objects.nodes) this.#addNode(node);
     for (const service of objects.services)
-      for (const address of service.spec.clusterIPs ?? []) if (isIp(address)) append(this.#servicesAt, parseIp(address).text, service);
+      for (const address of new Set(addressesOfService(service))) append(this.#servicesAt, address, service);
+    this.#nodePortServices = objects.services.filter(({ spec }) => (spec.ports ?? []).some(({ nodePort }) => nodePort));
     this.#slices = Map.groupBy(
       objects.slices,
       ({ metadata: { namespace, labels } }) => `${namespace}/${labels?.['kubernetes.io/service-name'] ?? ''}`,
@@ -56,16 +59,18 @@ export class ObjectsIndex {
     }
   }
 
-  /** Returns the objects that can matter to packets between addresses. */
-  objectsAt(addresses: readonly string[]): SimulatedObjects {
+  /** Returns the objects that can matter to packets between addresses. @param through names of nodes that they pass */
+  objectsAt(addresses: readonly string[], through: readonly string[] = []): SimulatedObjects {
     const ips = addresses.filter(isIp).map(parseIp);
     const pods = ips.flatMap(({ text }) => this.podsAt(text));
     const names = new Set(pods.map(({ metadata }) => metadata.namespace));
     const nodes = [
       ...ips.flatMap((ip) => this.#nodesAround(ip)),
+      ...through.flatMap((name) => this.#nodes.get(name) ?? []),
       ...pods.flatMap(({ spec }) => (spec.nodeName === undefined ? [] : (this.#nodes.get(spec.nodeName) ?? []))),
     ];
-    const services = ips.flatMap(({ text }) => this.#servicesAt.get(text) ?? []);
+    const isOfNode = ips.some(({ text }) => this.#nodesAt.has(text));
+    const services = [...ips.flatMap(({ text }) => this.#servicesAt.get(text) ?? []), ...(isOfNode ? this.#nodePortServices : [])];
     return {
       ...this.#objects,
       pods: [...new Set(pods)],
@@ -73,7 +78,7 @@ export class ObjectsIndex {
       namespaces: [...names].flatMap((name) => this.#namespaces.get(name) ?? []),
       networkPolicies: [...names].flatMap((name) => this.#policies.get(name) ?? []),
       services: [...new Set(services)],
-      slices: services.flatMap((service) => this.#slices.get(keyOf(service)) ?? []),
+      slices: [...new Set(services)].flatMap((service) => this.#slices.get(keyOf(service)) ?? []),
     };
   }
 
@@ -85,6 +90,12 @@ export class ObjectsIndex {
     });
     return [text, ...networks].flatMap((key) => this.#nodesAt.get(key) ?? []);
   }
+}
+
+/** Addresses of a Service, in canonical text. */
+function addressesOfService({ spec, status }: ListOf<'services'>[number]): readonly string[] {
+  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? '');
+  return [...(spec.clusterIPs ?? []), ...(spec.externalIPs ?? []), ...ingress].filter(isIp).map((address) => parseIp(address).text);
 }
 
 function append<T>(lists: Map<string, T[]>, key: string, value: T): void {

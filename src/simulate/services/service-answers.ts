@@ -2,7 +2,7 @@ import { parseCidr } from '../../base/net/ip.ts';
 import { endpointSlices } from '../../kubernetes/resources/endpoint-slice.ts';
 import { services as serviceResource } from '../../kubernetes/resources/service.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
-import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { serviceIntents } from '../../services/compile/intent.ts';
 import type { ProxyConfig } from '../../services/compile/proxy-config.ts';
 import type { ServiceIntent } from '../../services/compile/service-intent.ts';

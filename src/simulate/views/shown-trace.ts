@@ -7,10 +7,15 @@ export type TraceWithMeaning = WholeTrace & { readonly meanings: readonly (PathM
 
 /** Converts a trace for the page. */
 export function shownTrace(
-  { paths, family, from, to, packet, connection, moreEndpoints, node }: WholeTrace,
+  { paths, family, from, to, packet, way, entry, connection, moreEndpoints, node }: WholeTrace,
   meanings: TraceWithMeaning['meanings'],
 ): TracedFamily {
-  return { family, from, to, packet, connection, moreEndpoints, node, paths: paths.map((path, at) => wayOf(path, meanings[at])) };
+  return {
+    ...{ family, from, to, packet, connection, moreEndpoints, node },
+    ...(way !== undefined && { way }),
+    ...(entry !== undefined && { entry }),
+    paths: paths.map((path, at) => wayOf(path, meanings[at])),
+  };
 }
 
 function wayOf(path: WholePath, meaning: PathMeaning | undefined): TracedWay {

@@ -1,6 +1,6 @@
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
-import type { ServedObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type { SimulatedObjects } from '../objects/cluster-objects.ts';
 
 /** Fields of a Service by which it claims addresses and ports. */

@@ -4,7 +4,7 @@ import { parseObject } from '../../kubernetes/client/resource.ts';
 import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import type { ManifestDocument } from '../../policy/reach/from-manifests.ts';
 import { keyOf, services } from '../../policy/reach/objects.ts';
-import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ServedObject, SliceObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import type { ClusterNetworkPolicyObject, NetworkPolicyObject, PodObject } from '../../policy/verify/reference/objects.ts';
 import type { SimulatedObjects } from '../objects/cluster-objects.ts';
 import { withClusterAddress } from '../objects/completed-cluster.ts';

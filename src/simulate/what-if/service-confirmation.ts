@@ -1,12 +1,8 @@
 import { parseIp } from '../../base/net/ip.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
 import { addressesOf, partyName, type ReachParty } from '../../policy/reach/party.ts';
-import {
-  externalEndpoints,
-  type ForwardedObjects,
-  meaningOf,
-  type ServedObject,
-} from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import type { ForwardedObjects, ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
+import { externalEndpoints, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import type { ServiceIntent, ServiceVerdict } from '../../services/compile/service-intent.ts';
 import type { SimulatedObjects } from '../objects/cluster-objects.ts';
 import { type ServiceCell, type SideName, sideNames } from './service-cells.ts';

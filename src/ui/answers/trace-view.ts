@@ -9,8 +9,10 @@ export interface TraceView {
   readonly traces: readonly TracedFamily[];
 }
 
-export interface TracedFamily extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'connection' | 'moreEndpoints'> {
+export interface TracedFamily extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'way' | 'connection' | 'moreEndpoints'> {
   readonly node: string;
+  /** Sentence about the node that a packet from outside enters, where it matters. */
+  readonly entry?: string;
   readonly paths: readonly TracedWay[];
   /** Result of a probe, if one was sent. */
   readonly probe?: TracedProbe;

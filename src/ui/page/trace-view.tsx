@@ -134,7 +134,7 @@ function Check({ label, hint, isChecked, isDisabled = false, onCheck }: CheckPro
 
 /** Paths of one address family. */
 export function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
-  const { family, from, to, packet, paths, moreEndpoints, probe, at } = trace;
+  const { family, from, to, packet, paths, moreEndpoints, probe, at, way, entry } = trace;
   const port = packet.destinationPort === undefined ? packet.protocol : `${packet.destinationPort}/${packet.protocol}`;
   return (
     <section>
@@ -143,8 +143,10 @@ export function FamilyPaths({ trace }: { readonly trace: TracedFamily }) {
       </h2>
       <p class="quiet">
         {packet.source} → {packet.destination}
+        {way === undefined ? '' : `, ${way}`}
         {trace.connection === 'established' ? ', a packet of a connection that is assumed to be established' : ''}
       </p>
+      {entry === undefined ? null : <p class="quiet">{entry}.</p>}
       {at ? <PastTime at={at} /> : null}
       {paths.map((path, at) => (
         <PathCard key={path.endpoints.join() || String(at)} path={path} />

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { type ForwardedObjects, type ForwardedPacket, meaningOf } from './forwarding-reference.ts';
+import type { ForwardedObjects, ForwardedPacket } from './forwarded-objects.ts';
+import { meaningOf } from './forwarding-reference.ts';
 
 const pod = (name: string, app: string, ip: string, nodeName: string) => ({
   metadata: { namespace: 'shop', name, labels: { app } },
@@ -61,6 +62,63 @@ it.each<readonly [string, ForwardedPacket, { address: string; port: number } | u
   ['an endpoint is on the node', asked('10.96.0.10', 80, { node: 'n2' }), undefined, 'allowed', 'rules allow it'],
 ])('%s', (_, packet, chosen, verdict, why) => {
   const meaning = meaningOf(objects, packet, chosen);
+  expect(meaning.verdict).toBe(verdict);
+  expect(meaning.why).toContain(why);
+});
+
+const open: ForwardedObjects = {
+  ...objects,
+  nodes: [
+    { ...node('n1', '10.0.0.0/24'), status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] } },
+    { ...node('n2', '10.0.1.0/24'), status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } },
+  ],
+  networkPolicies: [
+    {
+      metadata: { namespace: 'shop', name: 'clients' },
+      spec: { podSelector: { matchLabels: { app: 'db' } }, ingress: [{ from: [{ ipBlock: { cidr: '198.51.100.0/24' } }] }] },
+    },
+  ],
+  services: [
+    {
+      metadata: { namespace: 'shop', name: 'db' },
+      spec: {
+        type: 'LoadBalancer',
+        clusterIPs: ['10.96.0.9'],
+        ports: [{ port: 80, nodePort: 30_080 }],
+        externalIPs: ['203.0.113.9'],
+        externalTrafficPolicy: 'Local',
+        loadBalancerSourceRanges: ['198.51.100.0/25'],
+      },
+      status: { loadBalancer: { ingress: [{ ip: '203.0.113.80' }] } },
+    },
+  ],
+};
+const anywhere = {
+  ...open,
+  services: open.services.map((each) => ({ ...each, spec: { ...each.spec, externalTrafficPolicy: 'Cluster' } })),
+};
+
+const fromOutside = (destination: string, port: number, source = '198.51.100.7', entry = 'n2') =>
+  asked(destination, port, { source, node: entry });
+
+it.each<readonly [string, ForwardedObjects, ForwardedPacket, string, string]>([
+  ['a load balancer admits the client', open, fromOutside('203.0.113.80', 80), 'allowed', 'rules allow it'],
+  [
+    'no range has the client',
+    open,
+    fromOutside('203.0.113.80', 80, '198.51.100.200'),
+    'denied',
+    '(198.51.100.0/25) do not contain 198.51.100.200',
+  ],
+  ['ranges do not concern external IPs', open, fromOutside('203.0.113.9', 80, '198.51.100.200'), 'allowed', 'rules allow it'],
+  ['the node has no endpoint', open, fromOutside('192.0.2.1', 30_080, '198.51.100.7', 'n1'), 'denied', 'externalTrafficPolicy Local'],
+  ['the node has an endpoint', open, fromOutside('192.0.2.2', 30_080), 'allowed', 'rules allow it'],
+  ['the other node replaces the source', anywhere, fromOutside('192.0.2.1', 30_080, '198.51.100.7', 'n1'), 'denied', 'no rule allows it'],
+  ['a pod gets every endpoint', open, asked('203.0.113.9', 80), 'denied', 'ingress: no rule allows it'],
+  ['another port of the address', open, fromOutside('203.0.113.80', 81), 'denied', 'has no port 81/TCP'],
+  ['another port of the node', open, fromOutside('192.0.2.2', 22), 'allowed', 'no policy isolates an end'],
+])('from outside: %s', (_, cluster, packet, verdict, why) => {
+  const meaning = meaningOf(cluster, packet);
   expect(meaning.verdict).toBe(verdict);
   expect(meaning.why).toContain(why);
 });

@@ -1,60 +1,9 @@
-import { cidrContains, isIp, parseCidr, parseIp } from '../../../base/net/ip.ts';
-import type { PodObject, PolicyObjects } from '../reference/objects.ts';
+import { cidrAddress, cidrContains, type Family, isIp, parseCidr, parseIp, readCidr } from '../../../base/net/ip.ts';
+import type { NodeObject, PodObject } from '../reference/objects.ts';
 import { judge } from '../reference/reference-verdict.ts';
-
-/** Service (core/v1), with the fields that decide where its clients' packets go. */
-export interface ServedObject {
-  readonly metadata: { readonly namespace: string; readonly name: string };
-  readonly spec: {
-    readonly clusterIPs?: readonly string[] | null;
-    readonly ports?: readonly ServedPortObject[] | null;
-    readonly internalTrafficPolicy?: string | null;
-    /** Policy for clients outside the cluster. */
-    readonly externalTrafficPolicy?: string | null;
-    readonly publishNotReadyAddresses?: boolean | null;
-  };
-}
-
-interface ServedPortObject {
-  readonly name?: string | null;
-  readonly protocol?: string | null;
-  readonly port: number;
-}
-
-/** EndpointSlice (discovery.k8s.io/v1). */
-export interface SliceObject {
-  readonly metadata: { readonly namespace: string; readonly labels?: Readonly<Record<string, string>> | null };
-  readonly addressType: string;
-  readonly endpoints?: readonly EndpointObject[] | null;
-  readonly ports?: readonly { readonly name?: string | null; readonly protocol?: string | null; readonly port?: number | null }[] | null;
-}
-
-interface EndpointObject {
-  readonly addresses: readonly string[];
-  readonly nodeName?: string | null;
-  readonly conditions?: {
-    readonly ready?: boolean | null;
-    readonly serving?: boolean | null;
-    readonly terminating?: boolean | null;
-  } | null;
-}
-
-/** Objects of a cluster that decide about a packet. */
-export interface ForwardedObjects extends PolicyObjects {
-  readonly services: readonly ServedObject[];
-  readonly slices: readonly SliceObject[];
-}
-
-/** Packet that opens a connection. */
-export interface ForwardedPacket {
-  readonly source: string;
-  readonly destination: string;
-  /** `TCP`, `UDP`, `SCTP`, or another, which has no ports. */
-  readonly protocol: string;
-  readonly port?: number;
-  /** Node of the sender. */
-  readonly node: string;
-}
+import type { ForwardedObjects, ForwardedPacket } from './forwarded-objects.ts';
+import { type AskedService, isSame, serviceAt } from './service-at.ts';
+import { type Endpoint, endpointsOf } from './service-endpoints.ts';
 
 /** Meaning of the objects for a packet. */
 interface Meaning {
@@ -67,12 +16,6 @@ interface Meaning {
   readonly isUnserved?: true;
 }
 
-/** An endpoint of a Service. */
-interface Endpoint {
-  readonly address: string;
-  readonly port: number;
-}
-
 /**
  * Derives from API objects alone whether a packet arrives: what Services, addresses of pods and nodes, and policies specify. It knows no
  * flow, table or compiler.
@@ -80,47 +23,100 @@ interface Endpoint {
  * @param endpoint endpoint that the data path chose; absent for a packet that no Service translates
  */
 export function meaningOf(objects: ForwardedObjects, packet: ForwardedPacket, endpoint?: Endpoint): Meaning {
-  const service = serviceAt(objects.services, packet);
-  if (!service) return meaningAt(objects, packet, { address: packet.destination, port: packet.port ?? 0 }, false);
-  const name = `${service.object.metadata.namespace}/${service.object.metadata.name}`;
-  if (!service.port) return { ...denied(`Service ${name} has no port ${packet.port}/${packet.protocol}`), isUnserved: true };
-  const endpoints = endpointsFor(objects.slices, service.object, service.port, packet);
-  if (endpoints.length === 0) return denied(`Service ${name} has no endpoint for a client on ${packet.node}`);
-  if (!endpoint) return meaningAt(objects, packet, endpoints[0] ?? { address: packet.destination, port: 0 }, true);
-  if (!endpoints.some(({ address, port }) => isSame(address, endpoint.address) && port === endpoint.port))
-    return denied(`${endpoint.address} port ${endpoint.port} is no endpoint of Service ${name} for a client on ${packet.node}`);
-  return meaningAt(objects, packet, endpoint, true);
+  const asked = serviceAt(objects, packet);
+  if (!asked) return directMeaning(objects, packet);
+  const { service, port, kind } = asked;
+  const name = `Service ${service.metadata.namespace}/${service.metadata.name}`;
+  if (!port) return { ...denied(`${name} has no port ${packet.port}/${packet.protocol}`), isUnserved: true };
+  const client = clientOf(objects, packet, asked);
+  const refusal = refusingRanges(objects, asked, client);
+  if (refusal !== undefined) return denied(`loadBalancerSourceRanges of ${name} (${refusal}) do not contain ${client.source}`);
+  const endpoints = endpointsFor(objects, asked, client);
+  const { isLocal } = policyOf(asked, client);
+  const policy = isLocal ? `, ${kind === 'cluster' ? 'internal' : 'external'}TrafficPolicy Local` : '';
+  if (endpoints.length === 0) return denied(`${name} has no endpoint for a client on ${client.node}${policy}`);
+  if (!endpoint) return servedMeaning(objects, packet, { asked, client, endpoint: endpoints[0] ?? { address: '', port: 0 } });
+  if (!endpoints.some(({ address, port: own }) => isSame(address, endpoint.address) && own === endpoint.port))
+    return denied(`${endpoint.address} port ${endpoint.port} is no endpoint of ${name} for a client on ${client.node}${policy}`);
+  return servedMeaning(objects, packet, { asked, client, endpoint });
 }
 
 function denied(why: string): Meaning {
   return { verdict: 'denied', why, by: [] };
 }
 
-function isSame(a: string, b: string): boolean {
-  return isIp(a) && isIp(b) && parseIp(a).text === parseIp(b).text;
+/** Client of a Service as the node that translates its packets sees it. */
+interface Client {
+  readonly is: 'pod' | 'node' | 'external';
+  /** Node that translates. */
+  readonly node: string;
+  readonly family: Family;
+  /** Source address there. */
+  readonly source: string;
 }
 
-function serviceAt(services: readonly ServedObject[], { destination, protocol, port }: ForwardedPacket) {
-  const object = services.find(({ spec }) => (spec.clusterIPs ?? []).some((address) => isSame(address, destination)));
-  return object && { object, port: (object.spec.ports ?? []).find((each) => each.port === port && (each.protocol ?? 'TCP') === protocol) };
+/**
+ * A node's address is reached at that node, from another one with the address of the sender's node; an address that a Service was given is
+ * served to pods on their own node, whatever else has it.
+ */
+function clientOf({ nodes }: ForwardedObjects, { source, node }: ForwardedPacket, { kind, node: owner }: AskedService): Client {
+  const { family } = parseIp(source);
+  const sender = nodes.find(({ metadata }) => metadata.name === node);
+  const own = { is: placeOf(sender, source), node, family, source } as const;
+  if (!owner || owner.metadata.name === node || (kind !== 'nodePort' && own.is === 'pod')) return own;
+  return { is: 'external', node: owner.metadata.name, family, source: own.is === 'external' ? source : addressOf(sender, family, source) };
 }
 
-/** Endpoints that this client may get: the ready ones, or those that still serve while they terminate; of its own node for internalTrafficPolicy Local. */
-function endpointsFor(
-  slices: readonly SliceObject[],
-  service: ServedObject,
-  port: ServedPortObject,
-  { destination, node }: ForwardedPacket,
-): readonly Endpoint[] {
-  const family = parseIp(destination).family;
-  return endpointsOf(slices, service, port, { family, ...(service.spec.internalTrafficPolicy === 'Local' && { node }) });
+/** The first address of a pod network is the node's own. */
+function placeOf(node: NodeObject | undefined, source: string): Client['is'] {
+  const network = networkAround(node ? [node] : [], source);
+  if (!network) return 'external';
+  return cidrAddress(network, 1n).text === parseIp(source).text ? 'node' : 'pod';
+}
+
+function networkAround(nodes: readonly NodeObject[], address: string) {
+  const ip = parseIp(address);
+  return nodes.flatMap(({ spec }) => (spec.podCIDRs ?? []).map(parseCidr)).find((network) => cidrContains(network, ip));
+}
+
+function addressOf(node: NodeObject | undefined, family: Family, otherwise: string): string {
+  const found = node?.status.addresses.find(
+    ({ type, address }) => type === 'InternalIP' && isIp(address) && parseIp(address).family === family,
+  );
+  return found?.address ?? otherwise;
+}
+
+/** Returns the ranges of a load balancer's Service if none contains the client: those of its family, of which there are none for all clients. */
+function refusingRanges({ nodes }: ForwardedObjects, { service, kind }: AskedService, { is, node, family, source }: Client) {
+  if (kind !== 'loadBalancer') return undefined;
+  const ranges = (service.spec.loadBalancerSourceRanges ?? [])
+    .map((text) => readCidr(text.trim()).cidr)
+    .filter((range) => range.family === family);
+  // The node itself is admitted by each of its addresses.
+  const own = is === 'node' ? (nodes.find(({ metadata }) => metadata.name === node)?.status.addresses ?? []) : [];
+  const sources = [source, ...own.map(({ address }) => address)].filter(isIp).map(parseIp);
+  if (ranges.length === 0 || ranges.some((range) => sources.some((ip) => cidrContains(range, ip)))) return undefined;
+  return ranges.map(({ text }) => text).join(', ');
+}
+
+/** Pods and the node itself get every endpoint at addresses for external clients. */
+function policyOf({ service: { spec }, kind }: AskedService, { is }: Client): { readonly isLocal: boolean } {
+  if (kind === 'cluster') return { isLocal: spec.internalTrafficPolicy === 'Local' };
+  return { isLocal: spec.externalTrafficPolicy === 'Local' && is === 'external' };
+}
+
+function endpointsFor({ slices, nodes }: ForwardedObjects, asked: AskedService, client: Client): readonly Endpoint[] {
+  const { service, port } = asked;
+  const zone = nodes.find(({ metadata }) => metadata.name === client.node)?.metadata.labels?.['topology.kubernetes.io/zone'];
+  const place = { family: client.family, node: client.node, ...(zone !== undefined && { zone }) };
+  return port ? endpointsOf(slices, service, port, { ...place, ...policyOf(asked, client) }) : [];
 }
 
 /** Client of an address of a Service from outside the cluster. */
 interface ExternalQuestion {
   readonly port: number;
   readonly protocol: string;
-  readonly family: 'ipv4' | 'ipv6';
+  readonly family: Family;
   /** Node at which the packet enters. */
   readonly node: string;
 }
@@ -131,58 +127,65 @@ interface ExternalQuestion {
  * @param key Service, `namespace/name`
  */
 export function externalEndpoints(
-  { services, slices }: ForwardedObjects,
+  objects: ForwardedObjects,
   key: string,
   { port, protocol, family, node }: ExternalQuestion,
 ): readonly Endpoint[] {
-  const service = services.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
+  const service = objects.services.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
   const own = service?.spec.ports?.find((each) => each.port === port && (each.protocol ?? 'TCP') === protocol);
   if (!service || !own) return [];
-  return endpointsOf(slices, service, own, { family, ...(service.spec.externalTrafficPolicy === 'Local' && { node }) });
+  return endpointsFor(objects, { service, kind: 'nodePort', port: own }, { is: 'external', node, family, source: '' });
 }
 
-/** @param where family, and the node whose endpoints alone are used */
-function endpointsOf(
-  slices: readonly SliceObject[],
-  { metadata, spec }: ServedObject,
-  { name, protocol }: ServedPortObject,
-  where: { readonly family: 'ipv4' | 'ipv6'; readonly node?: string },
-): readonly Endpoint[] {
-  const family = where.family === 'ipv4' ? 'IPv4' : 'IPv6';
-  const own = slices.filter(
-    (slice) =>
-      slice.metadata.namespace === metadata.namespace &&
-      slice.metadata.labels?.['kubernetes.io/service-name'] === metadata.name &&
-      slice.addressType === family,
-  );
-  const all = own.flatMap(({ endpoints, ports }) => {
-    const port = (ports ?? []).find((each) => (each.name ?? '') === (name ?? '') && (each.protocol ?? 'TCP') === (protocol ?? 'TCP'))?.port;
-    return (endpoints ?? []).flatMap((endpoint) =>
-      port ? endpoint.addresses.slice(0, 1).map((address) => ({ endpoint, address, port })) : [],
-    );
-  });
-  const near = where.node === undefined ? all : all.filter(({ endpoint }) => endpoint.nodeName === where.node);
-  const ready = near.filter(({ endpoint }) => spec.publishNotReadyAddresses || (endpoint.conditions?.ready ?? true));
-  const serving = near.filter(({ endpoint: { conditions } }) => conditions?.terminating === true && (conditions.serving ?? false));
-  return ready.length > 0 ? ready : serving;
+/** A packet that no Service translates. */
+function directMeaning(objects: ForwardedObjects, packet: ForwardedPacket): Meaning {
+  const { source, destination, protocol, port } = packet;
+  const owner = ownerOf(objects, destination);
+  if (owner === 'none') return denied(`no pod has the address ${destination}`);
+  const { egress, ingress } = judge(objects, { from: source, to: destination, protocol, ...(port !== undefined && { port }) });
+  return verdictOf(egress, ingress);
 }
 
-function meaningAt(objects: ForwardedObjects, packet: ForwardedPacket, { address, port }: Endpoint, throughService: boolean): Meaning {
-  const owner = ownerOf(objects, address);
-  if (owner === 'none') return denied(`no pod has the address ${address}`);
-  const { verdict, egress, ingress } = judge(objects, {
-    from: packet.source,
-    to: address,
-    protocol: packet.protocol,
-    ...(packet.port !== undefined && { port }),
-    throughService,
-  });
+interface ServedConnection {
+  readonly asked: AskedService;
+  readonly client: Client;
+  readonly endpoint: Endpoint;
+}
+
+/** A node port is translated after the egress policies of a pod, which have decided about the address of the node. */
+function servedMeaning(objects: ForwardedObjects, packet: ForwardedPacket, { asked, client, endpoint }: ServedConnection): Meaning {
+  const { address, port } = endpoint;
+  if (ownerOf(objects, address) === 'none') return denied(`no pod has the address ${address}`);
+  const { protocol, source, destination } = packet;
+  const connection = { to: address, protocol, port, throughService: true };
+  const isTranslatedByNode = asked.node !== undefined && (asked.kind === 'nodePort' || client.node !== packet.node);
+  if (!isTranslatedByNode) {
+    const { egress, ingress } = judge(objects, { ...connection, from: sourceAtEndpoint(objects, client, address) });
+    return verdictOf(egress, ingress);
+  }
+  const { egress } = judge(objects, { from: source, to: destination, protocol, ...(packet.port !== undefined && { port: packet.port }) });
+  const { ingress } = judge(objects, { ...connection, from: sourceAtEndpoint(objects, client, address) });
+  return verdictOf(egress, ingress);
+}
+
+/** An endpoint on another node sees the first address of the pod network of the node that translates, in place of a client outside. */
+function sourceAtEndpoint({ nodes }: ForwardedObjects, { is, node, family, source }: Client, endpoint: string): string {
+  const own = nodes.filter(({ metadata }) => metadata.name === node);
+  const others = nodes.filter(({ metadata }) => metadata.name !== node);
+  if (is !== 'external' || networkAround(own, endpoint) || !networkAround(others, endpoint)) return source;
+  const network = own.flatMap(({ spec }) => (spec.podCIDRs ?? []).map(parseCidr)).find((each) => each.family === family);
+  return network?.network.text ?? source;
+}
+
+type EndVerdict = ReturnType<typeof judge>['egress'];
+
+function verdictOf(egress: EndVerdict, ingress: EndVerdict): Meaning {
   const ends = [
     { end: egress, direction: 'egress' },
     { end: ingress, direction: 'ingress' },
   ];
   const denying = ends.find(({ end }) => end?.verdict === 'deny');
-  if (verdict === 'deny' && denying?.end) {
+  if (denying?.end) {
     const { decidedBy, isolatedBy, why } = denying.end;
     return { verdict: 'denied', why: `${denying.direction}: ${why}`, by: decidedBy === undefined ? isolatedBy : [decidedBy] };
   }
@@ -194,8 +197,7 @@ function ownerOf({ pods, nodes }: ForwardedObjects, address: string): 'pod' | 'n
   const isLive = ({ status }: PodObject): boolean => status.phase !== 'Succeeded' && status.phase !== 'Failed';
   if (pods.some((pod) => isLive(pod) && (pod.status.podIPs ?? []).some(({ ip }) => isSame(ip, address)))) return 'pod';
   const ip = parseIp(address);
-  const networks = nodes.flatMap(({ spec }) => (spec.podCIDRs ?? []).map((text) => parseCidr(text)));
-  const inside = networks.find((network) => cidrContains(network, ip));
+  const inside = networkAround(nodes, address);
   // The first addresses of a pod network belong to its node.
   const isNode = inside !== undefined && ip.value - inside.network.value <= 1n;
   return inside && !isNode ? 'none' : 'other';

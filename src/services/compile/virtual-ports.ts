@@ -2,7 +2,7 @@ import type { Ip } from '../../base/net/ip.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import { fnv1aOf } from '../../dataplane/pipeline/fnv-1a.ts';
 import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
-import { isVirtual, type ServiceAddress, type ServiceIntent } from '../compile/service-intent.ts';
+import { isVirtual, type ServiceAddress, type ServiceIntent } from './service-intent.ts';
 
 /** First port that is allocated here: above the API server's default range of node ports, 30000 to 32767. */
 const FIRST_PORT = 32_768;

@@ -1,0 +1,50 @@
+import { isIp } from '../../base/net/ip.ts';
+import type { ForwardedObjects, ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
+import { isSame, nodeAt } from '../../policy/verify/forwarding-reference/service-at.ts';
+import type { NodeQuestion, TraceEntry } from './whole-trace.ts';
+
+/** Nodes that are named in a sentence. */
+const NAMED_MAX = 5;
+
+/**
+ * Returns the node that a packet from outside enters, where the objects have a reason for one: the node whose address it is, or, for a
+ * Service with `externalTrafficPolicy: Local`, a node with an endpoint. Undefined for all other questions.
+ */
+export function entryNode(
+  objects: Pick<ForwardedObjects, 'nodes' | 'services' | 'slices'>,
+  { from, to }: NodeQuestion,
+): TraceEntry | undefined {
+  if (!/^outside(?::|$)/.test(from) && !isIp(from)) return undefined;
+  if (isIp(to)) {
+    const node = nodeAt(objects.nodes, to);
+    if (node) return { node: node.metadata.name };
+  }
+  const service = askedService(objects.services, to);
+  if (service?.spec.externalTrafficPolicy !== 'Local') return undefined;
+  const having = new Set(
+    objects.slices
+      .filter(({ metadata }) => isOf(metadata, service))
+      .flatMap(({ endpoints }) => (endpoints ?? []).filter(({ conditions }) => conditions?.ready ?? true))
+      .flatMap(({ nodeName }) => nodeName ?? []),
+  );
+  const names = objects.nodes.map(({ metadata }) => metadata.name);
+  const [node] = names.filter((name) => having.has(name)).toSorted();
+  const others = names.filter((name) => !having.has(name)).toSorted();
+  if (node === undefined) return undefined;
+  const text =
+    others.length > NAMED_MAX ? `${others.slice(0, NAMED_MAX).join(', ')} and ${others.length - NAMED_MAX} more` : others.join(', ');
+  const which = others.length === 0 ? 'every node has an endpoint' : `nodes without an endpoint drop such packets: ${text}`;
+  return { node, reason: `externalTrafficPolicy Local: enters ${node}, which has an endpoint; ${which}` };
+}
+
+function askedService(services: readonly ServedObject[], to: string): ServedObject | undefined {
+  const [, name] = /^service:(.+)$/.exec(to) ?? [];
+  if (name !== undefined) return services.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === name);
+  return services.find(({ spec, status }) =>
+    [...(spec.externalIPs ?? []), ...(status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? '')].some((ip) => isSame(ip, to)),
+  );
+}
+
+function isOf({ namespace, labels }: ForwardedObjects['slices'][number]['metadata'], { metadata }: ServedObject): boolean {
+  return namespace === metadata.namespace && labels?.['kubernetes.io/service-name'] === metadata.name;
+}
