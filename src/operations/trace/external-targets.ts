@@ -2,7 +2,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
-import type { TranslatedPort } from './kernel-paths.ts';
+import type { KernelTranslation } from './kernel-paths.ts';
 import type { TraceTarget } from './trace-ends.ts';
 
 /** Service with the addresses by which hosts outside reach it. */
@@ -15,7 +15,7 @@ export interface ReachedService extends Pick<Service, 'clusterIps'> {
 
 interface OwnPlace {
   readonly environment: Pick<NodeEnvironment, 'transport' | 'localAddresses'>;
-  readonly translated: TranslatedPort;
+  readonly translated: KernelTranslation;
 }
 
 interface AskedPort {

@@ -2,7 +2,7 @@ import type { FamilyTrace, TracedConnection, TraceHop, TracePath } from '../../a
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
 import type { Lease } from '../../pods/ipam/lease.ts';
-import { isOwn, isSentByKernel, kernelHop, pathByKernel, type TranslatedPort } from './kernel-paths.ts';
+import { isOwn, isSentByKernel, type KernelTranslation, kernelHop, pathByKernel } from './kernel-paths.ts';
 import type { TracedEnds } from './trace-ends.ts';
 import { packetOf, tracedPacket } from './trace-packet.ts';
 import { type TraceNode, tracePaths } from './trace-paths.ts';
@@ -11,7 +11,7 @@ import type { TraceQuestion } from './trace-question.ts';
 interface TracedPlace {
   readonly environment: NodeEnvironment;
   readonly leases: readonly Lease[];
-  readonly translated: TranslatedPort;
+  readonly translated: KernelTranslation;
   /** Connection of a later packet, as the node knows it. */
   readonly known?: TracedConnection;
 }
@@ -60,7 +60,7 @@ export async function familyTrace(
 }
 
 /** Returns the ends as the packet has them when it enters the bridge: the kernel translates node ports of all but the bridge's own packets. */
-export function endsAtBridge({ from, protocol }: TraceQuestion, ends: TracedEnds, translated: TranslatedPort): TracedEnds {
+export function endsAtBridge({ from, protocol }: TraceQuestion, ends: TracedEnds, translated: KernelTranslation): TracedEnds {
   const { destination, port } = ends;
   if (port === undefined || protocol === 'icmp' || from.kind === 'pod' || from.kind === 'tunnel') return ends;
   const instead = translated(destination, protocol, port);

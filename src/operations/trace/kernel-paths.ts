@@ -3,7 +3,6 @@ import { cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
-import type { TraceSender } from './trace-question.ts';
 
 type ReachedPeer = Pick<PeerIntent, 'name' | 'podCidrs' | 'direct' | 'transport'>;
 
@@ -17,17 +16,17 @@ export interface ReachedPeers {
  * Returns the destination that the node's nftables rules give to a packet before the bridge has it: that of a node port, or of an address of
  * the node that a Service has. Undefined: they do not change it.
  */
-export type TranslatedPort = (
+export type KernelTranslation = (
   destination: Ip,
   transport: 'tcp' | 'udp' | 'sctp',
   port: number,
 ) => { readonly ip: Ip; readonly port: number } | undefined;
 
 /** This node, as its kernel forwards packets. */
-export interface OwnKernel {
+interface OwnKernel {
   readonly node: string;
   readonly environment: Pick<NodeEnvironment, 'transport' | 'localAddresses' | 'podCidrs'>;
-  readonly translated: TranslatedPort;
+  readonly translated: KernelTranslation;
 }
 
 /** Packet that the kernel of the node gets. */
@@ -103,7 +102,7 @@ export function isOwn({ text }: Ip, { transport, localAddresses = [] }: Pick<Nod
  * @param drop name of the drop
  */
 export function isSentByKernel(
-  { kind }: Pick<TraceSender, 'kind'>,
+  { kind }: { readonly kind: string },
   drop: string | undefined,
   destination: Ip,
   { podCidrs, serviceCidrs }: Pick<NodeEnvironment, 'podCidrs' | 'serviceCidrs'>,

@@ -129,7 +129,7 @@ async function naming(port: ProbePort, environment: NodeEnvironment): Promise<Na
 
 interface AskedProbe {
   readonly question: TraceQuestion;
-  /** As the bridge gets the packet. */
+  /** Ends of the packet as the bridge gets it. */
   readonly ends: TracedEnds;
   readonly ofPort: number;
   readonly bytes?: number;

@@ -1,9 +1,8 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family, Ip } from '../../base/net/ip.ts';
-import type { TraceQuestion } from './trace-question.ts';
 
 /** Kind of the address by which a host outside reaches a Service, as text. */
-export type ServiceWay = 'load balancer address' | 'external IP' | 'node port';
+type ServiceWay = 'load balancer address' | 'external IP' | 'node port';
 
 /** One address of a receiver. */
 export interface TraceTarget {
@@ -22,8 +21,16 @@ export interface TracedEnds {
   readonly way?: ServiceWay;
 }
 
+/** Sender and receiver, each with its addresses. */
+interface EndsOfQuestion {
+  readonly from: { readonly addresses: readonly Ip[] };
+  readonly to: { readonly addresses: readonly Ip[]; readonly targets?: readonly TraceTarget[] };
+  /** Absent for ICMP. */
+  readonly port?: number;
+}
+
 /** Returns the ends of each packet in one family: several if a host outside reaches a Service by several addresses. */
-export function endsOf({ from, to, port }: Pick<TraceQuestion, 'from' | 'to' | 'port'>, family: Family): readonly TracedEnds[] {
+export function endsOf({ from, to, port }: EndsOfQuestion, family: Family): readonly TracedEnds[] {
   const source = addressOf(from.addresses, family);
   const usual: TraceTarget = { ip: addressOf(to.addresses, family), ...(port !== undefined && { port }) };
   const targets = to.targets?.filter(({ ip }) => ip.family === family) ?? [usual];

@@ -18,7 +18,7 @@ import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { type EarlierConnection, earlierConnection } from './earlier-connection.ts';
 import { familyTrace } from './family-trace.ts';
 import type { HopNames } from './hop-text.ts';
-import { kernelPaths, type ReachedPeers, type TranslatedPort } from './kernel-paths.ts';
+import { type KernelTranslation, kernelPaths, type ReachedPeers } from './kernel-paths.ts';
 import { endsOf } from './trace-ends.ts';
 import { DesiredFlows, FlowsInSwitch, withLearned } from './trace-flows.ts';
 import type { TraceNode } from './trace-paths.ts';
@@ -129,7 +129,7 @@ export function namesOf(
 }
 
 /** Translations that the agent wants in the node's nftables rules; `seinectl check` compares them with those that are there. */
-export function translatedBy({ nodeState: { firewall } }: Pick<NamingPort, 'nodeState'>): TranslatedPort {
+export function translatedBy({ nodeState: { firewall } }: Pick<NamingPort, 'nodeState'>): KernelTranslation {
   return (ip, transport, port) => translationAt((key) => firewall.wanted(key), transport, { ip, port });
 }
 

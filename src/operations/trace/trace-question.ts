@@ -7,7 +7,7 @@ import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import { externalTargets, type ReachedService } from './external-targets.ts';
-import type { TranslatedPort } from './kernel-paths.ts';
+import type { KernelTranslation } from './kernel-paths.ts';
 import type { TraceTarget } from './trace-ends.ts';
 
 /** Sender of the traced packet. */
@@ -52,7 +52,7 @@ export interface TraceNames {
   readonly podElsewhere: (name: string) => PolicyPod | undefined;
   readonly service: (name: string) => ReachedService | undefined;
   readonly peer: (name: string) => Peer | undefined;
-  readonly translated: TranslatedPort;
+  readonly translated: KernelTranslation;
 }
 
 const outsideDefaults = [parseIp('203.0.113.1'), parseIp('2001:db8::1')];

@@ -52,6 +52,11 @@ Packets of the node and of hosts outside begin behind the kernel of the node. Wh
 second probe begins behind the kernel of the other node.
 With --connect, the agent opens a real connection from the sender's network namespace, and closes it. FROM has to be a pod.`;
 
+const viaOption = new Option('--via <name>', 'node that a packet from outside enters; default: as Service and address require').conflicts([
+  'node',
+  'raw',
+]);
+
 /** Adds `seinectl trace`. */
 export function addTrace(root: Command, { agent, terminal, env, exitWith }: TraceContext): void {
   root
@@ -67,12 +72,7 @@ export function addTrace(root: Command, { agent, terminal, env, exitWith }: Trac
     .option('--connect', 'also open a TCP connection, or send an echo, from a socket of the sender; the receiver notices it')
     .addOption(new Option('--raw').hideHelp())
     .option('--node', 'only the part of this node, from its agent')
-    .addOption(
-      new Option('--via <name>', 'node that a packet from outside enters; default: as Service and address require').conflicts([
-        'node',
-        'raw',
-      ]),
-    )
+    .addOption(viaOption)
     .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it, if this host has no agent')
     .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'namespace of the agents', 'seine-system')

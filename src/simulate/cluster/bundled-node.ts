@@ -6,7 +6,7 @@ import type { BridgeKey, BridgeValue } from '../../dataplane/targets/bridge/brid
 import { compileInputs } from '../../operations/compiler-inputs/compile-inputs.ts';
 import type { ReadInputs } from '../../operations/compiler-inputs/inputs-document.ts';
 import { readHeld } from '../../operations/compiler-inputs/installed-bridge.ts';
-import { kernelPaths, type TranslatedPort } from '../../operations/trace/kernel-paths.ts';
+import { type KernelTranslation, kernelPaths } from '../../operations/trace/kernel-paths.ts';
 import { type ServiceAddress, shownAddresses } from '../../services/compile/service-intent.ts';
 import { translatedPorts } from '../../services/compile/translated-ports.ts';
 import { FlowLayer } from './flow-layer.ts';
@@ -94,7 +94,7 @@ function differencesOf(compiled: ReadonlyMap<BridgeKey, BridgeValue>, held: Read
 type Inputs = ReadInputs['inputs'];
 
 /** Node ports are taken as open at all of the node's addresses: the configuration of the agent is not among its inputs. */
-function translationsOf({ environment, services }: Inputs): TranslatedPort {
+function translationsOf({ environment, services }: Inputs): KernelTranslation {
   const own = new Set([...environment.transport, ...(environment.localAddresses ?? [])].map(({ text }) => text));
   return translatedPorts(
     services.map(({ intent }) => intent),

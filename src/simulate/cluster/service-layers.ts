@@ -1,6 +1,6 @@
 import type { Ip } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
-import type { TranslatedPort } from '../../operations/trace/kernel-paths.ts';
+import type { KernelTranslation } from '../../operations/trace/kernel-paths.ts';
 import { compileEndpoint, compileService } from '../../services/compile/compile-service.ts';
 import { endpointOwner } from '../../services/compile/endpoint-owner.ts';
 import { askedRanges, type ServiceIntent, translatedEndpoints } from '../../services/compile/service-intent.ts';
@@ -43,7 +43,7 @@ export class ServiceLayers {
   }
 
   /** Layer of the Services that a node serves in its own way, and how its kernel translates packets for its addresses. */
-  at(place: ClientPlace, { environment }: SimulatedParts): { readonly layer: FlowLayer; readonly translated: TranslatedPort } {
+  at(place: ClientPlace, { environment }: SimulatedParts): { readonly layer: FlowLayer; readonly translated: KernelTranslation } {
     const layer = new FlowLayer();
     const node = { addresses: environment.transport, gateway: environment.gateway.addresses };
     const isOwn = ({ text }: Ip): boolean => environment.transport.some((own) => own.text === text);

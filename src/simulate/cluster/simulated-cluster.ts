@@ -4,7 +4,7 @@ import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { type PolicyPod, policyPods } from '../../kubernetes/resources/policy-pod.ts';
-import type { TranslatedPort } from '../../operations/trace/kernel-paths.ts';
+import type { KernelTranslation } from '../../operations/trace/kernel-paths.ts';
 import { PolicyEngine } from '../../policy/engine/policy-engine.ts';
 import { isPoliced, keyOf } from '../../policy/reach/objects.ts';
 import { withOwnedAddresses } from '../../policy/reach/owned-addresses.ts';
@@ -28,7 +28,7 @@ export interface SimulatedNode extends SimulatedParts {
   readonly name: string;
   readonly flows: FlowLayers;
   /** How its kernel translates packets for its addresses. */
-  readonly translated: TranslatedPort;
+  readonly translated: KernelTranslation;
 }
 
 /**

@@ -177,9 +177,9 @@ function sourceAtEndpoint({ nodes }: ForwardedObjects, { is, node, family, sourc
   return network?.network.text ?? source;
 }
 
-type EndVerdict = ReturnType<typeof judge>['egress'];
+type EndResult = ReturnType<typeof judge>['egress'];
 
-function verdictOf(egress: EndVerdict, ingress: EndVerdict): Meaning {
+function verdictOf(egress: EndResult, ingress: EndResult): Meaning {
   const ends = [
     { end: egress, direction: 'egress' },
     { end: ingress, direction: 'ingress' },

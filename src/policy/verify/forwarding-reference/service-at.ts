@@ -3,7 +3,7 @@ import type { NodeObject } from '../reference/objects.ts';
 import type { ForwardedObjects, ForwardedPacket, ServedObject, ServedPortObject } from './forwarded-objects.ts';
 
 /** Kind of the address by which a client asks for a Service. */
-export type AskedKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
+type AskedKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
 
 /** Service at the destination of a packet. */
 export interface AskedService {

@@ -7,7 +7,7 @@ export interface Endpoint {
 }
 
 /** Client of a Service: what decides which endpoints it may get. */
-export interface EndpointClient {
+interface EndpointClient {
   readonly family: 'ipv4' | 'ipv6';
   /** Node that chooses the endpoint. */
   readonly node: string;
