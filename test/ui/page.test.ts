@@ -380,6 +380,7 @@ it('shows a cluster of 1,000 nodes', async () => {
   const agents = Array.from({ length: 1_000 }, (_, at) => ({ node: `node-${at}`, reply: { answer: fakeStatus(`node-${at}`) } }));
   const sums = shop.pathsOfNode?.['node-1 /v1/flow-log/summary'] ?? '';
   const { page, origin } = await shown({ agents, paths: { '/v1/drops': shop.paths?.['/v1/drops'] ?? '', '/v1/flow-log/summary': sums } });
+  page.setDefaultTimeout(120_000); // the simulated agents share this process and its CPU
   const firstMs = performance.now();
   await page.locator('.figures').waitFor();
   const seen = { firstMs: Math.round(performance.now() - firstMs), refreshMs: 0, trafficMs: 0 };
