@@ -9,8 +9,8 @@ const pages = productPages();
 const isWritten = ({ path }: { readonly path: string }): boolean => !path.startsWith('docs/reference/');
 const forUsers = (text: string): string => withoutGenerated(text).replace(/\n## In the code\n.*?(?=\n## |$)/s, '');
 
-it('has written pages for users of at most 242 KB', () => {
-  expect(sizeOf(pages.filter(isWritten).map(({ text }) => forUsers(text)))).toBeLessThanOrEqual(242);
+it('has written pages for users of at most 246 KB', () => {
+  expect(sizeOf(pages.filter(isWritten).map(({ text }) => forUsers(text)))).toBeLessThanOrEqual(246);
 });
 
 it('has reference pages of at most 15 KB, without their generated tables', () => {
