@@ -153,12 +153,24 @@ export class CleanQueue<T> {
     const isDone = await attempt(() => pass(due.map(([, { work }]) => work)), failed);
     if (signal.aborted) return;
     this.#failures = isDone ? 0 : this.#failures + 1;
-    const againMs = performance.now() + retryMs;
-    for (const [key, entry] of isDone ? due : [...this.#waiting]) {
-      if (this.#waiting.get(key) !== entry || (entry.dueMs[0] ?? 0) > beginMs) continue;
-      const again = isDone ? entry.dueMs.filter((ms) => ms > beginMs) : [againMs];
-      if (again.length === 0) this.#waiting.delete(key);
-      else this.#waiting.set(key, { ...entry, dueMs: again });
+    if (isDone) for (const [key, entry] of due) this.#finish(key, entry, beginMs);
+    else this.#postpone(beginMs, performance.now() + retryMs);
+  }
+
+  /** Puts an executed item after all others, or removes it if it is not due again: those that come again do not delay the rest. */
+  #finish(key: string, executed: WaitingWork<T>, beginMs: number): void {
+    const now = this.#waiting.get(key);
+    if (now === undefined) return;
+    const dueMs = now === executed ? now.dueMs.filter((ms) => ms > beginMs) : now.dueMs;
+    this.#waiting.delete(key);
+    if (dueMs.length > 0) this.#waiting.set(key, { ...now, dueMs });
+  }
+
+  /** Items that were due are due at a later time instead, and at their own times after that. */
+  #postpone(beginMs: number, againMs: number): void {
+    for (const [key, entry] of [...this.#waiting]) {
+      if ((entry.dueMs[0] ?? 0) > beginMs) continue;
+      this.#waiting.set(key, { ...entry, dueMs: [againMs, ...entry.dueMs.filter((ms) => ms > againMs)] });
     }
   }
 

@@ -43,6 +43,7 @@ function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
   const left = { bridgeFails, answersLost, hostFails };
   const stop = new AbortController();
   const sent: number[] = [];
+  const sentMs: number[] = [];
   const forgotten: StaleHostConnections[] = [];
   const lost = () => new SeineError('UNAVAILABLE', 'connection lost');
   const bridge = {
@@ -50,6 +51,7 @@ function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
     send: async (messages: readonly Uint8Array[]) => {
       if (left.bridgeFails-- > 0) throw lost();
       sent.push(messages.length);
+      sentMs.push(performance.now());
     },
     barrier: async () => {
       if (left.answersLost-- > 0) throw lost();
@@ -63,7 +65,7 @@ function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
     },
   };
   const cleaner = new ConnectionCleaner({ bridge, host, log: silentLog, signal: stop.signal });
-  return { cleaner, sent, forgotten, stop };
+  return { cleaner, sent, sentMs, forgotten, stop };
 }
 
 describe('a clean-up that fails', () => {
@@ -73,6 +75,16 @@ describe('a clean-up that fails', () => {
     await vi.waitFor(() => expect(sent.length).toBeGreaterThan(0), { timeout: 5_000 });
     expect(cleaner.counters.failures).toBe(2);
     await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 5_000 });
+    stop.abort();
+  });
+
+  it('is made again after OVS has updated its cache, like one that does not fail', async () => {
+    const { cleaner, sentMs, stop } = scene({ bridgeFails: 1 });
+    const beginMs = performance.now();
+    cleaner.clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster, endpoint: one }], host: [] }, Promise.resolve());
+    await vi.waitFor(() => expect(sentMs.length).toBeGreaterThan(0), { timeout: 5_000 });
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 5_000 });
+    expect((sentMs.at(-1) ?? 0) - beginMs).toBeGreaterThanOrEqual(600);
     stop.abort();
   });
 
@@ -180,6 +192,16 @@ describe('many stale connections of one namespace', () => {
     stop.abort();
     expect(Math.max(...passes.map((pass) => pass.length))).toBeLessThanOrEqual(16);
     expect(passes.at(-1)?.length).toBeLessThanOrEqual(4);
+  });
+
+  it('are all deleted once before any of them is deleted again', patience, async () => {
+    const { cleaner, passes, stop } = slowScene(6);
+    const addresses = Array.from({ length: 24 }, (_, at) => ({ ...cluster, ip: parseIp(`10.96.2.${at}`) }));
+    const stale = addresses.map((address) => ({ zone, ipProtocol: UDP, address, endpoint: one }));
+    cleaner.clean({ bridge: stale, host: [] }, Promise.resolve(), 'tenant');
+    await vi.waitFor(() => expect(passes.flat().length).toBeGreaterThanOrEqual(stale.length), patience);
+    stop.abort();
+    expect(new Set(passes.flat().slice(0, stale.length))).toEqual(new Set(addresses.map(({ ip }) => ip.text)));
   });
 
   it('do not delay those of another namespace', patience, async () => {
