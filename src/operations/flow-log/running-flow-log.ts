@@ -64,7 +64,7 @@ export class RunningFlowLog {
   /** Absent unless they are requested. */
   readonly namespaces?: NamespaceCounts;
   readonly #sources: FlowSources;
-  #counts: CopyCounts;
+  readonly #counts: CopyCounts;
   #sampling: Sampling;
   readonly #closing = new AbortController();
   readonly #ends: readonly (() => void)[];
@@ -72,7 +72,7 @@ export class RunningFlowLog {
 
   constructor(sources: FlowSources) {
     this.#sources = sources;
-    const { denied, refusals, noEndpoint, recordsDenied, clock } = sources;
+    const { denied, refusals, noEndpoint, bridge, recordsDenied, clock } = sources;
     this.#sampling = sources.sampling;
     if (sources.countsNamespaces) this.namespaces = new NamespaceCounts();
     this.files = new FlowFiles({
@@ -90,7 +90,7 @@ export class RunningFlowLog {
     this.flows = new FlowLog({ ...sources, recorded });
     this.exports = this.#openExports();
     void this.#noteGap();
-    this.#counts = this.#openCounts();
+    this.#counts = new CopyCounts({ bridge, now: clock.steadyMs });
     const observer = {
       denied: (pod: string, packet: DeniedPacket, fields: PacketIn['fields']) => this.flows.denied(this.#deniedOf(pod, packet, fields)),
       missed: (packets: number) => this.flows.lost('denied', packets),
@@ -149,12 +149,6 @@ export class RunningFlowLog {
   /** One of so many connections is recorded from now on. */
   sample(sampling: Sampling): void {
     this.#sampling = sampling;
-    this.#counts = this.#openCounts(); // the flows are others, which count from 0
-  }
-
-  #openCounts(): CopyCounts {
-    const { bridge, clock } = this.#sources;
-    return new CopyCounts({ bridge, now: clock.steadyMs });
   }
 
   /** Ends all sources. Resolves when exports and files have what waited, or have given it up, which takes seconds at most. */

@@ -140,3 +140,17 @@ it('counts losses after OVS was restarted, whatever its flows had counted before
   await counts.read(signal);
   expect((await counts.read(signal)).opened).toEqual({ metered: 0, queue: 3 });
 });
+
+it('counts losses after other flows took the place of those of a port, whatever those had counted since the last reading', async () => {
+  const { bridge, clock, counts, receive } = counted();
+  bridge.flows = [{ port: 1, packets: 0, ageMs: 0 }];
+  await counts.read(signal);
+  receive(4); // counted by a flow that is gone
+  clock.nowMs += 5_000;
+  const another = { port: 1, ageMs: 1_000, priority: priority.overAboveNormal };
+  bridge.flows = [{ ...another, packets: 0 }];
+  await counts.read(signal);
+  bridge.flows = [{ ...another, packets: 3 }];
+  await counts.read(signal);
+  expect((await counts.read(signal)).opened).toEqual({ metered: 0, queue: 3 });
+});

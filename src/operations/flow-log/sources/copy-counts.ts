@@ -40,7 +40,7 @@ const counted = [...kinds, 'notSampled'] as const;
 export class CopyCounts {
   readonly #options: CopyCountsOptions;
   readonly #startMs: number;
-  readonly #flows = new Map<string, number>();
+  readonly #flows = new Map<string, { readonly port: number; readonly packets: number }>();
   readonly #meters = new Map<number, number>();
   readonly #sums: Readonly<Record<CopyKind, Map<number, CopySums>>> = { opened: new Map(), ended: new Map() };
   /** Time of the last reading. */
@@ -100,19 +100,23 @@ export class CopyCounts {
         ports.add(port);
         const isOlder = durationNs > BigInt(Math.ceil(ageMs)) * 1_000_000n;
         if (isOlder) this.#hasOlder = true;
-        const known = this.#flows.get(key);
+        const known = this.#flows.get(key)?.packets;
         // A flow that was installed again counts from 0.
         const isAgain = known !== undefined && (packets < known || durationNs < sinceLastNs);
         if (isAgain) restarted.add(port);
         const added = isAgain ? packets : packets - (known ?? (isOlder ? packets : 0));
         if (kind === 'notSampled') notSampled += added;
         else this.#sumsOf(kind, port).matched += added;
-        this.#flows.set(key, packets);
+        this.#flows.set(key, { port, packets });
       },
       signal,
     );
     this.#readMs = now();
-    for (const key of this.#flows.keys()) if (!present.has(key)) this.#flows.delete(key);
+    for (const [key, { port }] of this.#flows) {
+      if (present.has(key)) continue;
+      this.#flows.delete(key);
+      restarted.add(port); // other flows have taken its place, such as those of another sample
+    }
     // A port that never had flows may have got them after this reading.
     for (const port of this.#ports) if (!ports.has(port)) for (const kind of kinds) this.#sums[kind].delete(port);
     this.#ports = ports;
