@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { silentLog } from '../../base/log/log.ts';
 import { History, type HistoryOptions } from './history.ts';
@@ -52,6 +53,18 @@ it('shows that recording has stopped, and the events that are lost since then', 
   expect([history_recording, history_lost_total]).toEqual([[[{}, 0]], [[{}, 3]]]);
   expect(history_records_total.map(([, records]) => records)).toEqual([0, 0]);
   expect(history_bytes.map(([, size]) => size)).toEqual([0, 0]);
+});
+
+it('does not count events as lost while they are written', async () => {
+  const history = openHistory();
+  history.note('agent.stopped', ['node/n1'], {});
+  let isWritten = false;
+  const written = history.flush().then(() => (isWritten = true));
+  const totals = new Set<number>();
+  for (; !isWritten; await nextTurn()) totals.add(history.lostTotal);
+  await written;
+  expect([...totals, history.lostTotal]).toEqual([0, 0]);
+  await history.close();
 });
 
 it('has no series if nothing is to be recorded', async () => {

@@ -204,11 +204,14 @@ export class History implements EventRecorder {
     ];
     if (lines.length === 0) return;
     this.#lost += events.length; // until they are written
-    this.#lostTotal += events.length;
-    await this.#writers.events.append(`${lines.join('\n')}\n`);
-    await this.#writers.events.flush();
+    try {
+      await this.#writers.events.append(`${lines.join('\n')}\n`);
+      await this.#writers.events.flush();
+    } catch (thrown) {
+      this.#lostTotal += events.length; // not before: a counter must never go back
+      throw thrown;
+    }
     this.#lost -= lost + events.length;
-    this.#lostTotal -= events.length;
     this.#written.events += lines.length;
   }
 
