@@ -31,7 +31,7 @@ it('reports urgent changes when they are written, not at the end of the round th
 });
 
 it('rests after a round, and writes changes that arrive meanwhile together', async () => {
-  const t = scene({ restMs: 200 });
+  const t = scene({ restMs: 1_000 }); // long: unit tests get little CPU time beside the labs
   const first = t.want('first', { a: 1 });
   await someTurns();
   expect(t.target.log.slice(1)).toEqual(['apply a']);
