@@ -438,6 +438,21 @@ describe('a load balancer’s address that a node has', () => {
     return { name, addresses, service };
   };
 
+  it('is forwarded to pods of the host network, one of them at the same address and port', async () => {
+    const name = lab.name('own-port');
+    const ports = protocols.map((protocol) => ({ name: protocol, port: 8081, targetPort: 8081, protocol: protocol.toUpperCase() }));
+    await lab.service(name, { selector: { app: 'host' }, type: 'LoadBalancer', ports });
+    const addresses = families.map((family) => lab.ip('node-1', family));
+    await lab.change(name, ingress(addresses), '/status');
+    for (const from of ['external', 'client-1', 'client-2', 'node-1', 'node-3'])
+      await lab.allSee(
+        at(addresses, from).map((aim) => ({ ...aim, port: 8081 })),
+        { pods: ['host-1', 'host-2', 'host-3'], failures: [] },
+        { tries: enough },
+      );
+    await lab.change(name, ingress([]), '/status');
+  });
+
   it('is served before the node has it, while it has it, and afterwards', { tags: 'hardening' }, async () => {
     const { addresses } = await balanced('moved', {}, ['web-2']);
     const everywhere = async () => {

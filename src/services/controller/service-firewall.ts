@@ -1,7 +1,7 @@
 import { type Family, type Ip, parseIp } from '../../base/net/ip.ts';
 import type { WantedRule } from '../../dataplane/desired/host-entries.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
-import { externalRouting, nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
+import { externalRouting, nodePortAddress, serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 import { nftText } from '../../netlink/nftables/nft-elements.ts';
 import type { ServiceEndpoint, ServiceIntent } from '../compile/service-intent.ts';
@@ -35,6 +35,9 @@ interface ServiceFirewallOptions {
  * The source does not change, except for the node's own packets (in the node's own table). A pod that connects to its node gets replies by
  * the same path: the bridge returns replies to packets from the gateway there.
  *
+ * The bridge gives packets from the gateway whose endpoint is a process of the node the source `serviceNextHop`. They are not translated
+ * again: the endpoint may have the address and port of the Service.
+ *
  * A packet of a translated connection that connection tracking considers invalid would leave with the virtual address: it is dropped.
  */
 export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): string {
@@ -46,13 +49,14 @@ export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): 
       `${ip} daddr @${addresses} meta l4proto . th dport @${ports} dnat ${ip} to ${nodePortAddress[family].text}`,
     ];
   });
+  const returned = families.map((family) => `${words[family].ip} saddr ${serviceNextHop[family].text} return`);
   const virtual = families.map((family) => `${words[family].ip} daddr ${nodePortAddress[family].text}`);
   const invalid = families.map((family) => `${words[family].ip} saddr ${nodePortAddress[family].text} ct state invalid drop`);
   // A client that addresses the virtual address itself: only translated packets may have it.
   const guard = virtual.map((match) => `iifname != "${gateway}" ${match} ct status ! dnat drop`);
   return [
     ...families.flatMap((family) => declarations(family)),
-    chain('prerouting', `nat hook prerouting priority ${PRIORITY}`, translate),
+    chain('prerouting', `nat hook prerouting priority ${PRIORITY}`, [...returned, ...translate]),
     chain('output', `nat hook output priority ${PRIORITY}`, translate),
     chain('forward', 'filter hook forward priority -5', [...guard, ...invalid]),
   ].join('\n');
