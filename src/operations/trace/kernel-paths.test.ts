@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
-import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
+import { nodePortAddress, serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
 import { isSentByKernel, kernelPaths } from './kernel-paths.ts';
 
 const via = parseIp('192.0.2.2');
@@ -17,14 +17,21 @@ const peers = [
   { name: 'n5', transport: [], podCidrs: [parseCidr('10.10.16.0/22')], direct: { ipv4: {} } },
   { name: 'n6', transport: [parseIp('192.168.77.6')], podCidrs: [parseCidr('10.10.20.0/22')] },
 ];
-const onward = kernelPaths(
-  { intents: () => peers, modesOf: (name) => [{ family: 'ipv4', mode: name === 'n5' ? 'blocked' : 'direct' }] },
-  {
-    node: 'n1',
-    environment: exampleNode,
-    translated: (ip, transport, port) => (transport === 'tcp' && port === 30_080 ? { ip: nodePortAddress[ip.family], port } : undefined),
-  },
-);
+/** Peers as the agent has them: an object whose methods need it. */
+class Peers {
+  readonly #blocked = 'n5';
+  intents() {
+    return peers;
+  }
+  modesOf(name: string) {
+    return [{ family: 'ipv4' as const, mode: name === this.#blocked ? ('blocked' as const) : ('direct' as const) }];
+  }
+}
+const onward = kernelPaths(new Peers(), {
+  node: 'n1',
+  environment: exampleNode,
+  translated: (ip, transport, port) => (transport === 'tcp' && port === 30_080 ? { ip: nodePortAddress[ip.family], port } : undefined),
+});
 const source = parseIp('10.10.0.5');
 
 it.each([
@@ -47,6 +54,11 @@ it.each([
   ['203.0.113.9', 30_080, undefined],
 ])('a packet of a pod for %s port %i reaches the Service on %j', (address, port, expected) => {
   expect(onward({ source, destination: parseIp(address), transport: 'tcp', port })).toEqual(expected);
+});
+
+it('a packet that the bridge has sent to a process of the node is not translated again', () => {
+  const packet = { destination: parseIp('192.168.77.1'), transport: 'tcp' as const, port: 30_080 };
+  expect(onward({ ...packet, source: serviceNextHop.ipv4 })).toBeUndefined();
 });
 
 it.each([

@@ -2,7 +2,7 @@ import type { TracedPacket, TraceHop, TraceOnward, TraceOutcome, TracePath } fro
 import { cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import { wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
+import { serviceNextHop, wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
 
 type ReachedPeer = Pick<PeerIntent, 'name' | 'podCidrs' | 'direct' | 'transport'>;
 
@@ -53,14 +53,14 @@ export function kernelPaths(peers: ReachedPeers, own: OwnKernel): (packet: Kerne
 function directPath(
   { destination }: KernelPacket,
   intents: Iterable<Pick<PeerIntent, 'name' | 'podCidrs' | 'direct'>>,
-  { modesOf }: Pick<ReachedPeers, 'modesOf'>,
+  peers: Pick<ReachedPeers, 'modesOf'>,
 ): TraceOnward | undefined {
   const { family } = destination;
   for (const { name, podCidrs, direct } of intents) {
     const path = direct?.[family];
     if (!path || !podCidrs.some((network) => cidrContains(network, destination))) continue;
     const device = path.hop?.dev;
-    const isBlocked = modesOf(name).some((each) => each.family === family && each.mode === 'blocked');
+    const isBlocked = peers.modesOf(name).some((each) => each.family === family && each.mode === 'blocked');
     const mode = device === wireGuardDevice ? 'wireguard' : 'direct';
     return { node: name, mode: isBlocked ? 'blocked' : mode, ...(device !== undefined && { device }) };
   }
@@ -78,8 +78,12 @@ function nodePortPath(
   { node, environment, translated }: OwnKernel,
 ): TraceOnward | undefined {
   if (transport === undefined || port === undefined) return undefined;
-  if (isOwn(destination, environment)) return translated(destination, transport, port) ? { node, mode: 'service' } : undefined;
   const { family } = destination;
+  if (isOwn(destination, environment)) {
+    // The bridge has chosen a process of the node as the endpoint: the kernel does not translate the packet again.
+    const isForProcess = source.text === serviceNextHop[family].text;
+    return !isForProcess && translated(destination, transport, port) ? { node, mode: 'service' } : undefined;
+  }
   const { podCidrs } = environment;
   const isServed = environment.transport.some((own) => own.family === family && translated(own, transport, port)?.port === port);
   if (!isServed) return undefined;
