@@ -3,7 +3,7 @@ import { entryNode } from './entry-node.ts';
 
 const node = (name: string, address: string) => ({
   metadata: { name },
-  spec: { podCIDRs: [] },
+  spec: { podCIDRs: [`10.0.${Number(address.split('.')[3]) - 1}.0/24`] },
   status: { addresses: [{ type: 'InternalIP', address }] },
 });
 const service = (name: string, externalTrafficPolicy: string) => ({
@@ -31,6 +31,9 @@ it.each([
   ['outside', 'service:shop/all', undefined],
   ['outside', 'shop/web-0', undefined],
   ['shop/web-0', '192.0.2.3', undefined], // the packet begins on the node of the pod
+  ['10.0.0.9', '192.0.2.3', undefined], // the same pod by its address
+  ['10.0.0.9', 'service:shop/local', undefined],
+  ['192.0.2.1', '203.0.113.9', undefined], // the packet begins on that node
 ])('a packet from %s to %s enters %j', (from, to, expected) => {
   expect(entryNode(objects, { from, to })).toEqual(expected);
 });

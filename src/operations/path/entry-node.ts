@@ -1,4 +1,4 @@
-import { isIp } from '../../base/net/ip.ts';
+import { cidrContains, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { ForwardedObjects, ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { isSame, nodeAt } from '../../policy/verify/forwarding-reference/service-at.ts';
 import type { NodeQuestion, TraceEntry } from './whole-trace.ts';
@@ -14,7 +14,7 @@ export function entryNode(
   objects: Pick<ForwardedObjects, 'nodes' | 'services' | 'slices'>,
   { from, to }: NodeQuestion,
 ): TraceEntry | undefined {
-  if (!/^outside(?::|$)/.test(from) && !isIp(from)) return undefined;
+  if (!/^outside(?::|$)/.test(from) && !(isIp(from) && isOutside(objects, from))) return undefined;
   if (isIp(to)) {
     const node = nodeAt(objects.nodes, to);
     if (node) return { node: node.metadata.name };
@@ -35,6 +35,13 @@ export function entryNode(
     others.length > NAMED_MAX ? `${others.slice(0, NAMED_MAX).join(', ')} and ${others.length - NAMED_MAX} more` : others.join(', ');
   const which = others.length === 0 ? 'every node has an endpoint' : `nodes without an endpoint drop such packets: ${text}`;
   return { node, reason: `externalTrafficPolicy Local: enters ${node}, which has an endpoint; ${which}` };
+}
+
+/** The address of a pod or node is no sender outside: its packets begin on its node. */
+function isOutside({ nodes }: Pick<ForwardedObjects, 'nodes'>, address: string): boolean {
+  const ip = parseIp(address);
+  const isOfPods = nodes.some(({ spec }) => (spec.podCIDRs ?? []).some((network) => cidrContains(parseCidr(network), ip)));
+  return !isOfPods && nodeAt(nodes, address) === undefined;
 }
 
 function askedService(services: readonly ServedObject[], to: string): ServedObject | undefined {

@@ -82,7 +82,7 @@ export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' |
   readonly connect?: PodAttempt | string;
 }
 
-/** Endpoints of a Service on other nodes that are followed there: each is a question to its node. */
+/** Endpoints of a Service on other nodes that are followed there, wherever they are chosen: each is a question to its node. */
 const FOLLOWED_MAX = 16;
 /** Nodes that a packet may pass; more are a loop. */
 const NODES_MAX = 8;
@@ -100,16 +100,21 @@ export async function followTrace(
   // One after another: an agent reads its bridge for one trace at a time.
   for (const { paths, ...trace } of first.traces) {
     const wholes: WholePath[] = [];
-    const further = { endpoints: 0 };
-    let left = FOLLOWED_MAX;
+    const further = { endpoints: 0, left: FOLLOWED_MAX };
     for (const path of paths) {
       const begun = { endpoints: path.endpoints, segments: [segmentOf(first.node, path, trace)] };
-      if (nextNode(begun.segments[0]) === undefined || left-- > 0) wholes.push(...(await followPath(begun, { ...trace, ask, further })));
-      else further.endpoints += Math.max(1, path.endpoints.length);
+      if (mayFollow(begun, further)) wholes.push(...(await followPath(begun, { ...trace, ask, further })));
     }
     followed.push({ ...trace, node: first.node, paths: merged(wholes), moreEndpoints: trace.moreEndpoints + further.endpoints });
   }
   return followed;
+}
+
+/** Takes one of the questions that are left; a path for which there is none is counted. */
+function mayFollow({ endpoints, segments }: BegunPath, further: FollowedPacket['further']): boolean {
+  if (nextNode(segments.at(-1)) === undefined || further.left-- > 0) return true;
+  further.endpoints += Math.max(1, endpoints.length);
+  return false;
 }
 
 /** Merges paths of endpoints that are treated alike on every node. */
@@ -137,8 +142,8 @@ export function withEntry(traces: readonly WholeTrace[], entry: TraceEntry | und
 
 interface FollowedPacket extends Pick<FamilyTrace, 'family' | 'connection'> {
   readonly ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>;
-  /** Number of endpoints that other nodes did not trace. */
-  readonly further: { endpoints: number };
+  /** Number of endpoints that other nodes did not trace, and of those that may still be followed. */
+  readonly further: { endpoints: number; left: number };
 }
 
 /** Path so far. */
@@ -158,9 +163,9 @@ async function followPath(begun: BegunPath, packet: FollowedPacket): Promise<rea
   if (!next || next.paths.length === 0) return [whole(begun, { node, reason: 'its answer has no path' })];
   packet.further.endpoints += next.moreEndpoints;
   const paths: WholePath[] = [];
-  for (const path of next.paths) {
+  for (const [at, path] of next.paths.entries()) {
     const longer = { endpoints: [...endpoints, ...path.endpoints], segments: [...segments, segmentOf(node, path, next)] };
-    paths.push(...(await followPath(longer, packet)));
+    if (at === 0 || mayFollow(longer, packet.further)) paths.push(...(await followPath(longer, packet)));
   }
   return paths;
 }

@@ -56,7 +56,8 @@ export function externalTargets(name: string, service: ReachedService, asked: As
     ...(served ? addresses.map((each) => ({ ...each, port: served.port })) : []),
     ...(port.nodePort === undefined ? [] : nodePortTargets(asked.protocol, port.nodePort, own)),
   ];
-  if (targets.length === 0) throw unreached(name, service);
+  if (targets.length === 0)
+    throw invalid('to', name, `has node port ${port.nodePort}, which is open at no address of this node: see proxy.nodePortAddresses`);
   return targets;
 }
 
@@ -64,12 +65,11 @@ function limited(ips: readonly Ip[]): readonly Ip[] {
   return (['ipv4', 'ipv6'] as const).flatMap((family) => ips.filter((ip) => ip.family === family).slice(0, ADDRESSES_MAX));
 }
 
-/** One address of each family: where node ports are served, if it is among those that are known. */
+/** One address of each family where the node port is served: a Service need not have both families, nor node ports all addresses. */
 function nodePortTargets(transport: 'tcp' | 'udp' | 'sctp', port: number, { environment, translated }: OwnPlace): readonly TraceTarget[] {
   const { transport: tunnelEnds, localAddresses = [] } = environment;
   return (['ipv4', 'ipv6'] as const).flatMap((family) => {
-    const all = [...tunnelEnds, ...localAddresses].filter((ip) => ip.family === family);
-    const ip = all.find((each) => translated(each, transport, port)) ?? all[0];
+    const ip = [...tunnelEnds, ...localAddresses].find((each) => each.family === family && translated(each, transport, port));
     return ip ? [{ ip, port, way: 'node port' as const }] : [];
   });
 }

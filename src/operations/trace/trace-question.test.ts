@@ -31,7 +31,11 @@ const open: ReachedService = {
     { ip: '203.0.113.81', ipMode: 'Proxy' },
   ],
 };
+const ipv4Only: ReachedService = { type: 'NodePort', clusterIps: ['10.96.0.12'], ports: [{ ...http, nodePort: 30_081 }] };
+const closed: ReachedService = { type: 'NodePort', clusterIps: ['10.96.0.13'], ports: [{ ...http, nodePort: 30_082 }] };
 const pending: ReachedService = { type: 'LoadBalancer', clusterIps: ['10.96.0.11'], ports: [http] };
+
+const nodePorts = { 'shop/ipv4-only': ipv4Only, 'shop/closed': closed };
 
 const names: TraceNames = {
   node: 'n1',
@@ -40,8 +44,11 @@ const names: TraceNames = {
   portOf: () => 32_784,
   podElsewhere: (name) =>
     name === 'shop/far' ? { namespace: 'shop', name: 'far', nodeName: 'n2', podIps: ['10.10.4.9'], labels: {}, ports: {} } : undefined,
-  service: (name) => ({ 'shop/db': service, 'shop/two': twoPorts, 'shop/public': open, 'shop/pending': pending })[name],
-  translated: (ip, transport, port) => (transport === 'tcp' && port === 30_080 ? { ip: nodePortAddress[ip.family], port } : undefined),
+  service: (name) => ({ 'shop/db': service, 'shop/two': twoPorts, 'shop/public': open, 'shop/pending': pending, ...nodePorts })[name],
+  translated: (ip, transport, port) => {
+    const isOpen = port === 30_080 || (port === 30_081 && ip.family === 'ipv4');
+    return transport === 'tcp' && isOpen ? { ip: nodePortAddress[ip.family], port } : undefined;
+  },
   peer: (name) =>
     name === 'n2' ? { name, podCidrs: ['10.10.4.0/22'], transport: { ipv4: '192.168.77.2' }, addresses: ['192.168.77.2'] } : undefined,
 };
@@ -63,6 +70,10 @@ it.each([
   [
     { from: 'outside', to: 'service:shop/db' },
     'to: "service:shop/db" has no load balancer address, external IP or node port: no client outside the cluster reaches it; for a network that routes cluster addresses to a node, trace to 10.96.0.9 80',
+  ],
+  [
+    { from: 'outside', to: 'service:shop/closed' },
+    'to: "service:shop/closed" has node port 30082, which is open at no address of this node: see proxy.nodePortAddresses',
   ],
   [{ from: 'outside', to: 'service:shop/pending' }, 'has no load balancer address yet, external IP or node port'],
   [
@@ -112,4 +123,11 @@ it.each([
   const question = asked({ from, to: 'service:shop/public', ...(port !== undefined && { port }) });
   const ends = question.families.flatMap((family) => endsOf(question, family));
   expect(ends.map(({ destination, port: own, way }) => `${destination.text} ${own} ${way}`)).toEqual(expected);
+});
+
+it('a node port is traced in the families in which it is open', () => {
+  expect(asked({ from: 'outside', to: 'service:shop/ipv4-only' })).toMatchObject({
+    families: ['ipv4'],
+    to: { targets: [{ port: 30_081 }] },
+  });
 });

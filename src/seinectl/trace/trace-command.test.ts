@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { FamilyTrace, NodeTrace, TraceOutcome, TracePath } from '../../api/trace.ts';
 import { followTrace, type NodeQuestion } from '../../operations/path/whole-trace.ts';
@@ -72,6 +72,29 @@ it('asks the agent of the node, and prints verdict, hops and the three verdicts'
   expect(lines.join('\n')).toContain('Delivered to pod shop/db-0 on node-1.');
   expect(lines.at(-1)).toContain('desired allowed (pod shop/db-0) · bridge allowed (pod shop/db-0)');
   expect(code).toBe(0);
+});
+
+it('follows a limited number of endpoints, wherever they are chosen, and counts the others', async () => {
+  const questions: string[] = [];
+  const through = (node: string): TraceOutcome => ({ ...tunnelled, to: node });
+  const [trace] = await followTrace(answer('node-1', path(through('node-2'))), async (node, { to }) => {
+    questions.push(`${node} ${to}`);
+    if (node !== 'node-2') return { answer: answer(node, path(delivered)) };
+    const endpoints = Array.from({ length: 64 }, (_, number) => `10.0.2.${number}:80`);
+    return { answer: answer(node, ...endpoints.map((each) => path(through('node-3'), { endpoints: [each] }))) };
+  });
+  expect(questions).toHaveLength(17);
+  expect([trace?.paths.flatMap(({ endpoints }) => endpoints).length, trace?.moreEndpoints]).toEqual([16, 48]);
+});
+
+it('refuses to trace by another node where it would have no effect', async () => {
+  body = answer('node-1', path(delivered));
+  const { code, remarks } = await trace('outside', 'shop/db-0', '--via', 'node-2', '--bundle', 'node-1.tar.gz');
+  expect([code, remarks.join()]).toEqual([2, expect.stringContaining("'--via <name>' cannot be used with option '--bundle <file>'")]);
+  vi.stubEnv('KUBECONFIG', join(folder, 'none'));
+  expect((await trace('outside', 'shop/db-0', '--via', 'node-2')).code).not.toBe(0);
+  vi.unstubAllEnvs();
+  expect(asked).toEqual([]); // the agent of this node does not know which node the packet enters
 });
 
 it('names a drop with cause and remedy', async () => {

@@ -55,6 +55,8 @@ With --connect, the agent opens a real connection from the sender's network name
 const viaOption = new Option('--via <name>', 'node that a packet from outside enters; default: as Service and address require').conflicts([
   'node',
   'raw',
+  'bundle',
+  'at',
 ]);
 
 /** Adds `seinectl trace`. */
@@ -113,8 +115,8 @@ async function traced(question: NodeQuestion, flags: TraceFlags, run: TraceRun):
   return await traceCluster(question, flags, terminal, env);
 }
 
-function isHere({ socketPath }: AgentClient, { node, kubeconfig, context }: TraceFlags): boolean {
-  return node === true || (existsSync(socketPath) && kubeconfig === undefined && context === undefined);
+function isHere({ socketPath }: AgentClient, { node, kubeconfig, context, via }: TraceFlags): boolean {
+  return node === true || (existsSync(socketPath) && kubeconfig === undefined && context === undefined && via === undefined);
 }
 
 function collect(value: string, before: readonly string[] | undefined): readonly string[] {

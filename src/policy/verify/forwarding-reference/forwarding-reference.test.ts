@@ -70,7 +70,10 @@ const open: ForwardedObjects = {
   ...objects,
   nodes: [
     { ...node('n1', '10.0.0.0/24'), status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] } },
-    { ...node('n2', '10.0.1.0/24'), status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } },
+    {
+      ...node('n2', '10.0.1.0/24'),
+      status: { addresses: ['192.0.2.2', '2001:db8::2'].map((address) => ({ type: 'InternalIP', address })) },
+    },
   ],
   networkPolicies: [
     {
@@ -116,6 +119,7 @@ it.each<readonly [string, ForwardedObjects, ForwardedPacket, string, string]>([
   ['the other node replaces the source', anywhere, fromOutside('192.0.2.1', 30_080, '198.51.100.7', 'n1'), 'denied', 'no rule allows it'],
   ['a pod gets every endpoint', open, asked('203.0.113.9', 80), 'denied', 'ingress: no rule allows it'],
   ['another port of the address', open, fromOutside('203.0.113.80', 81), 'denied', 'has no port 81/TCP'],
+  ['the Service is not in the family', open, fromOutside('2001:db8::2', 30_080, '2001:db8:1::7'), 'allowed', 'no policy isolates an end'],
   ['another port of the node', open, fromOutside('192.0.2.2', 22), 'allowed', 'no policy isolates an end'],
 ])('from outside: %s', (_, cluster, packet, verdict, why) => {
   const meaning = meaningOf(cluster, packet);

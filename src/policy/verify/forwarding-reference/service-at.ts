@@ -22,7 +22,7 @@ export interface AskedService {
  */
 export function serviceAt({ services, nodes }: ForwardedObjects, packet: ForwardedPacket): AskedService | undefined {
   const { destination } = packet;
-  const proxied = services.filter(({ spec }) => spec.type !== 'ExternalName' && (spec.clusterIPs ?? []).some(isIp));
+  const proxied = services.filter(({ spec }) => spec.type !== 'ExternalName' && hasFamilyOf(destination, spec.clusterIPs ?? []));
   const cluster = proxied.find(({ spec }) => (spec.clusterIPs ?? []).some((address) => isSame(address, destination)));
   if (cluster) return found(cluster, 'cluster', portOf(cluster, packet));
   const node = nodeAt(nodes, destination);
@@ -38,6 +38,11 @@ export function serviceAt({ services, nodes }: ForwardedObjects, packet: Forward
   const served = asked.find(({ port }) => port);
   // The other ports of a node's address are the node's.
   return served ?? (node ? undefined : asked[0]);
+}
+
+/** A Service is served in the families of its cluster addresses alone, at node ports and all other addresses too. */
+function hasFamilyOf(destination: string, clusterIps: readonly string[]): boolean {
+  return isIp(destination) && clusterIps.some((each) => isIp(each) && parseIp(each).family === parseIp(destination).family);
 }
 
 function found(service: ServedObject, kind: AskedKind, port: ServedPortObject | undefined): AskedService {
