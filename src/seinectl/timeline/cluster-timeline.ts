@@ -32,8 +32,9 @@ const FOLLOWED_MAX = 64;
 /** With `--follow`: interval at which events are printed in their order (ms), and number of these between queries of what cannot be followed. */
 const PRINT_EVERY_MS = 1_000;
 const ASKED_EVERY = 3;
-/** Number of intervals between looks for agents whose pods replace others. */
+/** Number of intervals between looks for agents whose pods replace others; more in a large cluster, of which each look lists all agents and nodes. */
 const FOUND_EVERY = 5;
+const AGENTS_PER_INTERVAL = 50;
 /** Time that each query goes back: clocks of nodes differ (ms). */
 const OVERLAP_MS = 20_000;
 
@@ -133,11 +134,12 @@ async function follow(
   };
   const followed = new FollowedAgents(nodes, signal);
   followed.follow(reading.agents);
+  const foundEvery = Math.max(FOUND_EVERY, Math.ceil(reading.fleet.pods.length / AGENTS_PER_INTERVAL));
   for (let second = 1; ; second++) {
     await sleep(PRINT_EVERY_MS, undefined, { signal });
     followed.throwIfFailed();
     printEvents(arrivals.splice(0), query, options, printing);
-    if (second % FOUND_EVERY === 0) await followPresent(reading, query, options, { followed, remark }, signal);
+    if (second % foundEvery === 0) await followPresent(reading, query, options, { followed, remark }, signal);
     if (second % ASKED_EVERY !== 0) continue;
     const again = { ...query, fromMs: Math.max(query.fromMs, Date.now() - OVERLAP_MS - PRINT_EVERY_MS * ASKED_EVERY) };
     await readOnce({ ...reading, agents: followed.asked }, again, options, printing, signal);
@@ -166,8 +168,9 @@ async function followPresent(
     if (signal.aborted || error.code === 'INVARIANT') throw error;
     return; // the next look, or a stream that ends, shows whether that is serious
   }
-  // A pod that is on its way is followed once it runs; the pods of a cluster that has grown beyond the limit are not.
-  const running = agents.filter(({ trouble }) => trouble === undefined).slice(0, FOLLOWED_MAX);
+  // A pod that is on its way is followed once it runs. All agents are too many: the cluster has grown, or the pod that is asked about is gone.
+  const isRunning = ({ trouble }: AgentPod): boolean => trouble === undefined;
+  const running = followed.among(agents.filter(isRunning), FOLLOWED_MAX);
   if (running.length === 0) return; // all of them are being replaced
   for (const { node, pod } of followed.follow(running)) remark(`${node}: follows ${pod}`);
   relays.keepOnly(running);

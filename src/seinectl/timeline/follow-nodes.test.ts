@@ -105,6 +105,17 @@ describe('agents whose pods are replaced', () => {
     stop.abort();
   });
 
+  it('are those of the same nodes as before where all are too many', async () => {
+    const { open, stop, followed } = following();
+    followed.follow([podOf('node-7', 'a')]);
+    await vi.waitFor(() => expect([...open.keys()]).toEqual(['a']));
+    followed.follow([]); // it is being replaced
+    const all = ['node-1', 'node-2', 'node-7'].map((node) => podOf(node, `${node}-b`));
+    expect(followed.among(all, 2)).toEqual([podOf('node-7', 'node-7-b')]);
+    expect(followed.among(all, 3)).toEqual(all);
+    stop.abort();
+  });
+
   it('report a fault of this program, and not that their pod is gone', async () => {
     const stop = new AbortController();
     const broken = {

@@ -72,6 +72,8 @@ export class FollowedAgents {
   readonly #signal: AbortSignal;
   readonly #heardMs = new Map<string, number>();
   readonly #streams = new Map<string, AbortController>();
+  /** Names of nodes that have been followed. */
+  readonly #known = new Set<string>();
   readonly #withoutRelay = new Map<string, AgentPod>();
   #failure: { readonly thrown: unknown } | undefined;
 
@@ -91,6 +93,11 @@ export class FollowedAgents {
     if (this.#failure) throw this.#failure.thrown;
   }
 
+  /** Returns the agents that can be followed: all, or if these are too many, those of the nodes that have been followed. */
+  among(agents: readonly AgentPod[], most: number): readonly AgentPod[] {
+    return agents.length > most ? agents.filter(({ node }) => this.#known.has(node)).slice(0, most) : agents;
+  }
+
   /** Follows exactly these agents from now on. @returns those that are new */
   follow(agents: readonly AgentPod[]): readonly AgentPod[] {
     const present = new Set(agents.map(({ pod }) => pod));
@@ -108,6 +115,7 @@ export class FollowedAgents {
   #begin(agent: AgentPod): void {
     const ended = new AbortController();
     this.#streams.set(agent.pod, ended);
+    this.#known.add(agent.node);
     followNode(agent, this.#nodes, this.#heardMs, AbortSignal.any([this.#signal, ended.signal])).then(
       () => void (ended.signal.aborted || this.#withoutRelay.set(agent.pod, agent)),
       (thrown: unknown) => {
