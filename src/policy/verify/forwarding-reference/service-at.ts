@@ -22,13 +22,13 @@ export interface AskedService {
  */
 export function serviceAt({ services, nodes }: ForwardedObjects, packet: ForwardedPacket): AskedService | undefined {
   const { destination } = packet;
-  const proxied = services.filter(({ spec }) => spec.type !== 'ExternalName' && hasFamilyOf(destination, spec.clusterIPs ?? []));
+  const proxied = services.filter(({ spec }) => spec.type !== 'ExternalName' && (spec.clusterIPs ?? []).some(isIp));
   const cluster = proxied.find(({ spec }) => (spec.clusterIPs ?? []).some((address) => isSame(address, destination)));
   if (cluster) return found(cluster, 'cluster', portOf(cluster, packet));
   const node = nodeAt(nodes, destination);
   if (node)
     for (const service of proxied) {
-      const port = nodePortOf(service, packet);
+      const port = hasFamilyOf(destination, service.spec.clusterIPs ?? []) ? nodePortOf(service, packet) : undefined;
       if (port) return { ...found(service, 'nodePort', port), node };
     }
   const asked = proxied.toSorted(byAge).flatMap((service) => {
@@ -40,7 +40,7 @@ export function serviceAt({ services, nodes }: ForwardedObjects, packet: Forward
   return served ?? (node ? undefined : asked[0]);
 }
 
-/** A Service is served in the families of its cluster addresses alone, at node ports and all other addresses too. */
+/** A Service has node ports in the families of its cluster addresses alone. */
 function hasFamilyOf(destination: string, clusterIps: readonly string[]): boolean {
   return isIp(destination) && clusterIps.some((each) => isIp(each) && parseIp(each).family === parseIp(destination).family);
 }
