@@ -59,18 +59,19 @@ interface Client {
  * A node's address is reached at that node, from another one with the address of the sender's node; an address that a Service was given is
  * served to pods on their own node, whatever else has it.
  */
-function clientOf({ nodes }: ForwardedObjects, { source, node }: ForwardedPacket, { kind, node: owner }: AskedService): Client {
+function clientOf(objects: ForwardedObjects, { source, node }: ForwardedPacket, { kind, node: owner }: AskedService): Client {
   const { family } = parseIp(source);
-  const sender = nodes.find(({ metadata }) => metadata.name === node);
-  const own = { is: placeOf(sender, source), node, family, source } as const;
+  const sender = objects.nodes.find(({ metadata }) => metadata.name === node);
+  const own = { is: placeOf(objects, sender, source), node, family, source } as const;
   if (!owner || owner.metadata.name === node || (kind !== 'nodePort' && own.is === 'pod')) return own;
   return { is: 'external', node: owner.metadata.name, family, source: own.is === 'external' ? source : addressOf(sender, family, source) };
 }
 
-/** The first address of a pod network is the node's own. */
-function placeOf(node: NodeObject | undefined, source: string): Client['is'] {
+/** The first address of a pod network is the node's own. Pods keep an address of a network that their node had before. */
+function placeOf({ pods }: ForwardedObjects, node: NodeObject | undefined, source: string): Client['is'] {
   const network = networkAround(node ? [node] : [], source);
-  if (!network) return 'external';
+  const isOfNode = node?.status.addresses.some(({ address }) => isSame(address, source)) ?? false;
+  if (!network) return !isOfNode && pods.some((pod) => hasAddress(pod, source)) ? 'pod' : 'external';
   return cidrAddress(network, 1n).text === parseIp(source).text ? 'node' : 'pod';
 }
 
@@ -194,11 +195,14 @@ function verdictOf(egress: EndResult, ingress: EndResult): Meaning {
 }
 
 function ownerOf({ pods, nodes }: ForwardedObjects, address: string): 'pod' | 'none' | 'other' {
-  const isLive = ({ status }: PodObject): boolean => status.phase !== 'Succeeded' && status.phase !== 'Failed';
-  if (pods.some((pod) => isLive(pod) && (pod.status.podIPs ?? []).some(({ ip }) => isSame(ip, address)))) return 'pod';
+  if (pods.some((pod) => hasAddress(pod, address))) return 'pod';
   const ip = parseIp(address);
   const inside = networkAround(nodes, address);
   // The first addresses of a pod network belong to its node.
   const isNode = inside !== undefined && ip.value - inside.network.value <= 1n;
   return inside && !isNode ? 'none' : 'other';
+}
+
+function hasAddress({ status: { phase, podIPs } }: PodObject, address: string): boolean {
+  return phase !== 'Succeeded' && phase !== 'Failed' && (podIPs ?? []).some(({ ip }) => isSame(ip, address));
 }
