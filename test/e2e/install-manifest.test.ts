@@ -151,7 +151,10 @@ it('is removed from the node again: shown first, not under a running agent, not 
   // The agent gets no event of it, so OVSDB still has its port.
   await callPlugin('DEL', 'leaving', '');
   await deleteNetns(netns.leaving, deadline());
-  expect((await cleanup([...elsewhere, '--yes'])).err).toContain('attached pods lose their network (1): default/elsewhere;');
+  // The kernel removes the interfaces of a deleted namespace later.
+  await expect
+    .poll(async () => (await cleanup([...elsewhere, '--yes'])).err, { timeout: 20_000 })
+    .toContain('attached pods lose their network (1): default/elsewhere;');
   expect(await cleanup([...elsewhere, '--yes', '--force'])).toMatchObject({ code: 0, err: expect.not.stringContaining('stays:') });
   expect(await nodeHolds()).toEqual(['br-phy']);
   expect([folders.bin, folders.conf, folders.state].flatMap((folder) => readdirSync(folder))).toEqual([]);

@@ -50,7 +50,7 @@ describe('STATUS', () => {
   it('distinguishes not ready from impaired, and reports exhausted addresses', async () => {
     expect(await bench.call('STATUS', '')).toMatchObject({ exit: 0, stdout: '' });
     bench.network.become({ state: 'starting', reason: 'first sync' });
-    const starting = await bench.call('STATUS', '', { deadline: 0.2 });
+    const starting = await bench.call('STATUS', '', { deadline: 1 });
     expect(JSON.parse(starting.stdout)).toMatchObject({ code: 50, msg: 'first sync' });
     bench.network.become({ state: 'impaired', reason: 'no vswitchd' });
     expect(codeOf(await bench.call('STATUS', ''))).toBe(51);
