@@ -76,7 +76,7 @@ const parts = {
     env: { SEINE_TEST_KILLS: '40' },
   },
   modes: {
-    what: 'traffic modes of two nodes changed under 1,000 packets per second in each direction, new and standing connections: of a million packets none is lost',
+    what: 'traffic modes of two nodes changed under 1,000 packets per second in each direction, new and standing connections: of a million datagrams none is lost',
     args: ['--project', 'e2e', 'test/e2e/peer-modes'],
     env: { SEINE_TEST_MODE_PACKETS: '1000000' },
   },

@@ -1,22 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { browserOfFile } from '../ui/browser-of-file.ts';
 import { launchBrowser, openPage, violations } from '../ui/open-page.ts';
 import { hostile, shop } from '../ui/shop.ts';
 
 /** Short form of `npm run test:ui`. */
-let browser: Browser;
-let folder: string;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'seine-ui-'));
-  browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
+const chromium = browserOfFile();
 
 it('names the package of a browser that is missing', async () => {
   await expect(launchBrowser('/usr/bin/no-browser')).rejects.toThrow(
@@ -25,6 +13,7 @@ it('names the package of a browser that is missing', async () => {
 });
 
 it('shows a view in Chromium, with strict headers, without violations of WCAG 2.2 AA, and with hostile names as text', async () => {
+  const { browser, folder } = chromium();
   const { page, origin, errors, close } = await openPage(browser, folder, shop);
   try {
     await page.locator('.figures').waitFor();

@@ -1,10 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { fakeStatus } from '../support/fake-fleet.ts';
-import { launchBrowser, openPage } from './open-page.ts';
+import { browserOfFile } from './browser-of-file.ts';
+import { openPage } from './open-page.ts';
 import { memoryOfRefreshes } from './server-memory.ts';
 import { shop } from './shop.ts';
 
@@ -15,21 +12,13 @@ const HEAP_MAX = 150 * 1_000 * 1_000;
 /** Resident memory of `seinectl ui` (MiB). */
 const PROCESS_MAX = 300;
 
-let browser: Browser;
-let folder: string;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'seine-ui-'));
-  browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
+const chromium = browserOfFile();
 
 it('keeps the heap of a page of 1,000 nodes below 150 MB after 20 refreshes', async () => {
   const agents = Array.from({ length: NODES }, (_, at) => ({ node: `node-${at}`, reply: { answer: fakeStatus(`node-${at}`) } }));
   const sums = shop.pathsOfNode?.['node-1 /v1/flow-log/summary'] ?? '';
   const paths = { '/v1/drops': shop.paths?.['/v1/drops'] ?? '', '/v1/flow-log/summary': sums };
+  const { browser, folder } = chromium();
   const { page, origin, close } = await openPage(browser, folder, { agents, paths });
   try {
     const session = await page.context().newCDPSession(page);
@@ -60,7 +49,7 @@ it('keeps the heap of a page of 1,000 nodes below 150 MB after 20 refreshes', as
 }, 400_000);
 
 it('keeps the memory of seinectl ui below 300 MiB after 10 refreshes of 1,000 nodes', async () => {
-  const memory = await memoryOfRefreshes(folder, NODES, 10);
+  const memory = await memoryOfRefreshes(chromium().folder, NODES, 10);
   console.log('memory of seinectl ui after each refresh (MiB)', memory.join(' '));
   expect(Math.max(...memory)).toBeLessThan(PROCESS_MAX);
 }, 400_000);

@@ -1,24 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { leastBundle, wholeBundle } from '../support/shown-bundle.ts';
 import { writeBundle } from '../support/written-bundle.ts';
-import { launchBrowser, showPage, violations } from './open-page.ts';
+import { browserOfFile } from './browser-of-file.ts';
+import { showPage, violations } from './open-page.ts';
 
-let browser: Browser;
-let folder: string;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'seine-ui-bundle-'));
-  browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
+const chromium = browserOfFile();
 
 it('shows each view of a support bundle, and the command that prints it', async () => {
+  const { browser, folder } = chromium();
   const { page, origin, errors, close } = await showPage(browser, {
     bundle: [await writeBundle(join(folder, 'n1.tar.gz'), wholeBundle())],
   });
@@ -56,6 +46,7 @@ it('shows each view of a support bundle, and the command that prints it', async 
 });
 
 it('names the views of which an older bundle has no data', async () => {
+  const { browser, folder } = chromium();
   const bundle = [await writeBundle(join(folder, 'old.tar.gz'), leastBundle(), { seine: '0.28.0' })];
   const { page, origin, close } = await showPage(browser, { bundle });
   try {

@@ -1,25 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FakeFleetOptions } from '../support/fake-fleet.ts';
-import { launchBrowser, type OpenPage, openPage, violations } from './open-page.ts';
+import { browserOfFile } from './browser-of-file.ts';
+import { type OpenPage, openPage, violations } from './open-page.ts';
 import { type AgentRecording, readRecording, recordedReleases, requestKey } from './recorded-agents.ts';
 import { type ReleaseViewName, releaseViews } from './release-views.ts';
 
 const PATIENCE_MS = 60_000;
 
-let browser: Browser;
-let folder: string;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'seine-ui-'));
-  browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
+const chromium = browserOfFile();
 
 /** Texts that each view has of these answers. */
 const shown: Readonly<Record<ReleaseViewName, readonly (string | RegExp)[]>> = {
@@ -67,6 +55,7 @@ describe.each(recordedReleases)('agents of %s', (version) => {
   const { fleet, unknown } = recordedFleet(recording);
   let opened: OpenPage;
   beforeAll(async () => {
+    const { browser, folder } = chromium();
     opened = await openPage(browser, folder, fleet);
   });
   afterAll(async () => {

@@ -1,29 +1,18 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { fakeStatus } from '../support/fake-fleet.ts';
-import { launchBrowser, type OpenPage, openPage, violations } from './open-page.ts';
+import { browserOfFile } from './browser-of-file.ts';
+import { type OpenPage, openPage, violations } from './open-page.ts';
 import { hostile, packet as probed, shop, trafficOff } from './shop.ts';
 
-let browser: Browser;
-let folder: string;
+const chromium = browserOfFile();
 const open: OpenPage[] = [];
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'seine-ui-'));
-  browser = await launchBrowser();
-});
 afterEach(async () => {
   for (const each of open.splice(0)) await each.close();
 });
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
 
 async function shown(options: Parameters<typeof openPage>[2] = shop): Promise<OpenPage> {
+  const { browser, folder } = chromium();
   const opened = await openPage(browser, folder, options);
   open.push(opened);
   return opened;
