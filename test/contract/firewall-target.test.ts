@@ -23,7 +23,16 @@ const elements = new Map<FirewallKey, string>([
   [elementKey('seine_sets', 'six', 'fd00::1'), ''],
 ]);
 
-async function openFirewall(): Promise<Specimen<FirewallKey, string> & { readonly listedOffThread: () => number }> {
+interface FirewallSpecimen extends Specimen<FirewallKey, string> {
+  readonly listedOffThread: () => number;
+  /** Returns a target that knows nothing, as after a restart of the agent. */
+  readonly restarted: () => FirewallTarget;
+  readonly nft: (...words: readonly string[]) => string;
+  /** Number that the kernel gives to each new table. */
+  readonly handleOf: (table: string) => string | undefined;
+}
+
+async function openFirewall(): Promise<FirewallSpecimen> {
   const name = randomName('nfc');
   const namespace = createNamedNamespace(name);
   const nftables = Nftables.open(namespace);
@@ -51,9 +60,13 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string> & { readonl
       return nftables.run(commands);
     },
   };
+  const restarted = () => new FirewallTarget(inNamespace, ['seine', 'seine_sets', 'seine_a', 'seine_b', 'seine_bad']);
   return {
     listedOffThread: () => listed,
-    target: new FirewallTarget(inNamespace, ['seine', 'seine_sets', 'seine_a', 'seine_b', 'seine_bad']),
+    restarted,
+    nft,
+    handleOf: (table) => /# handle (\d+)/.exec(nft('-a', 'list', 'table', 'inet', table))?.[1],
+    target: restarted(),
     equal: (a, b) => a === b,
     base: new Map([['table/seine_sets', [...sets, chain('c', 'ip saddr @to drop')].join('\n')]]),
     entries: new Map([
@@ -97,6 +110,53 @@ it('keeps elements when the table of their sets is replaced, if the new one has 
     await target.apply({ put: new Map([['table/seine_sets', other]]), remove: new Set([gone]) }, signal);
     const left = [...elements].filter(([key]) => key !== gone && !key.includes('/six/'));
     expect(await target.observe(signal)).toEqual(new Map([['table/seine_sets', other], ...left]));
+  } finally {
+    await specimen.close();
+  }
+});
+
+it('replaces rules and keeps the table with its sets, also after a restart: packets find their elements all the time', async () => {
+  const specimen = await openFirewall();
+  try {
+    const { target, restarted, handleOf, base } = specimen;
+    const signal = AbortSignal.timeout(20_000);
+    await target.apply({ put: new Map([...base, ...elements]), remove: new Set() }, signal);
+    const before = handleOf('seine_sets');
+    const other = [...sets, chain('d', 'ip saddr @to accept')].join('\n');
+    const again = restarted();
+    await again.observe();
+    await again.apply({ put: new Map([['table/seine_sets', other]]), remove: new Set() });
+    expect(await again.observe()).toEqual(new Map([['table/seine_sets', other], ...elements]));
+    expect(handleOf('seine_sets')).toBe(before);
+  } finally {
+    await specimen.close();
+  }
+});
+
+it.each([
+  [
+    'a chain with another hook',
+    ['delete', 'chain', 'inet', 'seine_sets', 'c'],
+    'chain c { type filter hook input priority 5; policy drop; }',
+  ],
+  ['a chain that drops', ['flush', 'chain', 'inet', 'seine_sets', 'c'], 'chain c { policy drop; }'],
+  ['a set of its own', [], 'set mine { type ipv4_addr; }'],
+  ['a chain of its own', [], 'chain mine { type filter hook input priority 0; policy drop; }'],
+])('restores a table in which another program has %s', async (_, command, content) => {
+  const specimen = await openFirewall();
+  try {
+    const { target, restarted, nft, base } = specimen;
+    const signal = AbortSignal.timeout(20_000);
+    await target.apply({ put: new Map([...base, ...elements]), remove: new Set() }, signal);
+    const whole = nft('list', 'table', 'inet', 'seine_sets');
+    if (command.length > 0) nft(...command);
+    nft(`table inet seine_sets {\n${content}\n}`);
+    expect(nft('list', 'table', 'inet', 'seine_sets')).not.toBe(whole);
+    const again = restarted();
+    await again.observe();
+    await again.apply({ put: base, remove: new Set() });
+    expect(nft('list', 'table', 'inet', 'seine_sets')).toBe(whole);
+    expect(await again.observe()).toEqual(new Map([...base, ...elements]));
   } finally {
     await specimen.close();
   }

@@ -178,6 +178,17 @@ describe('nodes in hybrid mode', () => {
     expect((await lost()).filter((count) => count.lost > 0)).toEqual([]);
   });
 
+  it('end no connection when agents restart', async () => {
+    const traffic = await Traffic.start([lab.pod('web-1'), lab.pod('web-3')], routes(), rates);
+    for (let restart = 0; restart < 4; restart++) {
+      const node = restart % 2 === 0 ? 1 : 3;
+      await lab.agent(node, 'kill');
+      await lab.agent(node, 'start');
+      await lab.untilReady(node);
+    }
+    expect(await traffic.stop()).toMatchObject({ broken: 0 });
+  });
+
   it('restore a deleted route', async () => {
     await lab.exec(1, 'ip', 'route', 'del', networkOf(3, 'ipv4'));
     await lab.exec(1, 'ip', '-6', 'route', 'del', networkOf(3, 'ipv6'));

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { elementChanges, type NftElement, readElements } from '../../../netlink/nftables/nft-elements.ts';
 import { type Nftables, nftName } from '../../../netlink/nftables/nftables.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
+import { frameOfBody, frameOfListing, type TableFrame } from './table-frame.ts';
 
 /**
  * Table of nftables of family `inet`, with the body of its `table … { }` block as value; or one element of a set or map of such a table,
@@ -30,11 +31,14 @@ interface PlacedElement {
 }
 
 /**
- * Target for the node's nftables tables. Each is replaced as a whole in one transaction: no packet sees a partial table. Elements of sets
- * and maps are added and deleted one by one, and stay when their table is replaced.
+ * Target for the node's nftables tables. The rules of each are replaced in one transaction: no packet sees a part of them. Elements of sets
+ * and maps are added and deleted one by one, and stay when rules are replaced.
+ *
+ * Sets stay as well, unless they are declared differently: for about a millisecond after a transaction the kernel may not find the elements
+ * of a set that came with it. A packet between pods would then be taken for one to the outside, and its connection would be translated.
  *
  * nft prints rules differently from how they were written, so a table is compared with the listing taken right after the write. A restart
- * of the agent loses that listing, and the table is written again; connections are not affected. A body declares its sets without elements:
+ * of the agent loses that listing, and the rules are written again; connections are not affected. A body declares its sets without elements:
  * an element of such a table that no owner wants is removed.
  */
 export class FirewallTarget implements Target<FirewallKey, string> {
@@ -45,6 +49,8 @@ export class FirewallTarget implements Target<FirewallKey, string> {
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
   /** Elements last observed or written, by table. After a failure the caller observes. */
   readonly #elements = new Map<string, Elements>();
+  /** Frames last observed or written; none of a table that has to be replaced as a whole. */
+  readonly #frames = new Map<string, TableFrame>();
 
   /**
    * @param nftables not shared with other users
@@ -69,6 +75,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
       const objects = await this.#list(table);
       const elements = elementsIn(objects ?? []);
       this.#elements.set(table, elements);
+      this.#noteFrame(table, objects);
       if (objects === undefined) continue;
       const written = this.#written.get(table);
       held.set(`table/${table}`, written?.fingerprint === fingerprintOf(objects) ? written.body : '');
@@ -85,16 +92,60 @@ export class FirewallTarget implements Target<FirewallKey, string> {
       !dropped.includes(table) && declares(bodies.get(table), set) && this.#elements.get(table)?.get(set)?.has(key) === true;
     const gone = [...remove].flatMap((key) => placed(key, '')).filter(stays);
     const come = [...put].flatMap(([key, value]) => placed(key, value));
-    const commands: string[] = dropped.flatMap(withoutTable);
-    for (const [table, body] of bodies) commands.push(...this.#replaced(table, body));
-    for (const set of setsOf([...gone, ...come])) commands.push(this.#change(set, gone, come));
-    await this.#nftables.runOffThread(commands.join('\n'));
+    const changes = setsOf([...gone, ...come]).map((set) => this.#change(set, gone, come));
+    const transaction = (replaced: (table: string, body: string) => readonly string[]): string =>
+      [...dropped.flatMap(withoutTable), ...[...bodies].flatMap(([table, body]) => replaced(table, body)), ...changes].join('\n');
+    await this.#run(bodies, transaction);
     for (const table of dropped) this.#elements.delete(table);
     for (const [table, body] of bodies) this.#keep(table, body);
     for (const { table, set, key } of gone) this.#elements.get(table)?.get(set)?.delete(key);
     for (const { table, set, key, value } of come) this.#setOf(table, set).set(key, value);
-    for (const table of dropped) this.#written.delete(table);
-    for (const [table, body] of bodies) this.#written.set(table, { body, fingerprint: fingerprintOf((await this.#list(table)) ?? []) });
+    for (const table of dropped) {
+      this.#written.delete(table);
+      this.#frames.delete(table);
+    }
+    for (const [table, body] of bodies) {
+      const objects = await this.#list(table);
+      this.#noteFrame(table, objects);
+      this.#written.set(table, { body, fingerprint: fingerprintOf(objects ?? []) });
+    }
+  }
+
+  /** Replaces rules only, where sets are declared as before. nft refuses this if a chain has another hook. */
+  async #run(
+    bodies: ReadonlyMap<string, string>,
+    transaction: (replaced: (table: string, body: string) => readonly string[]) => string,
+  ): Promise<void> {
+    const inPlace = new Map(
+      [...bodies].flatMap(([table, body]) => {
+        const commands = this.#withNewRules(table, body);
+        return commands ? [[table, commands] as const] : [];
+      }),
+    );
+    try {
+      await this.#nftables.runOffThread(transaction((table, body) => inPlace.get(table) ?? this.#replaced(table, body)));
+    } catch (thrown) {
+      if (inPlace.size === 0) throw thrown;
+      await this.#nftables.runOffThread(transaction((table, body) => this.#replaced(table, body)));
+    }
+  }
+
+  #noteFrame(table: string, objects: readonly unknown[] | undefined): void {
+    const frame = objects && frameOfListing(objects);
+    if (frame) this.#frames.set(table, frame);
+    else this.#frames.delete(table);
+  }
+
+  /** Returns commands that replace the rules of a table and keep its sets; undefined if the body declares others. */
+  #withNewRules(table: string, body: string): readonly string[] | undefined {
+    const [known, wanted] = [this.#frames.get(table), frameOfBody(body)];
+    if (!known || !wanted || known.declarations !== wanted.declarations) return undefined;
+    const gone = [...known.chains].filter((chain) => !wanted.chains.has(chain));
+    return [
+      `flush table inet ${nftName(table)}`,
+      ...gone.map((chain) => `delete chain inet ${nftName(table)} ${nftName(chain)}`),
+      `table inet ${nftName(table)} {\n${body}\n}`,
+    ];
   }
 
   /** Existing elements move into the new table; those to be removed are deleted as in any other table. */
