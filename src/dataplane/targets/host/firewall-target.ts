@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { elementChanges, type NftElement, readElements } from '../../../netlink/nftables/nft-elements.ts';
 import { type Nftables, nftName } from '../../../netlink/nftables/nftables.ts';
+import { frameOfBody, frameOfListing, type TableFrame } from '../../../netlink/nftables/table-frame.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
-import { frameOfBody, frameOfListing, type TableFrame } from './table-frame.ts';
 
 /**
  * Table of nftables of family `inet`, with the body of its `table … { }` block as value; or one element of a set or map of such a table,

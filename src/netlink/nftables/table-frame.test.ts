@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { exampleNode } from '../../../../test/support/example-node.ts';
-import { externalFirewall, serviceFirewall } from '../../../services/controller/service-firewall.ts';
-import { firewallBody } from '../../compile/compile-firewall.ts';
+import { exampleNode } from '../../../test/support/example-node.ts';
+import { firewallBody } from '../../dataplane/compile/compile-firewall.ts';
+import { externalFirewall, serviceFirewall } from '../../services/controller/service-firewall.ts';
 import { frameOfBody, frameOfListing } from './table-frame.ts';
 
 const options = { families: ['ipv4', 'ipv6'] as const, gateway: 'antrea-gw0' };

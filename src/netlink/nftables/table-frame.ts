@@ -1,4 +1,4 @@
-/** What a table of nftables has beside rules and elements. */
+/** Chains and declarations of a table of nftables: all that it has beside rules and elements. */
 export interface TableFrame {
   readonly chains: ReadonlySet<string>;
   /** Sets, maps and counters, as declared in nft(8): sorted, one in each line. */
