@@ -8,7 +8,7 @@ import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
 import { ConnectionCleaner } from '../../src/services/controller/effects/connection-cleaner.ts';
 import { HostConnections } from '../../src/services/controller/effects/host-connections.ts';
-import type { Stale } from '../../src/services/controller/effects/stale-connections.ts';
+import { type Stale, wholeAddress } from '../../src/services/controller/effects/stale-connections.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const UDP = 17;
@@ -61,8 +61,8 @@ describe('connections of Services', () => {
     await ovs.stop();
   });
 
-  function send(dst: string, srcPort: number): void {
-    const packet = `in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.10.0.9,dst=${dst},proto=17,tos=0,ttl=64,frag=no),udp(src=${srcPort},dst=53)`;
+  function send(dst: string, srcPort: number, dstPort = 53): void {
+    const packet = `in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.10.0.9,dst=${dst},proto=17,tos=0,ttl=64,frag=no),udp(src=${srcPort},dst=${dstPort})`;
     ovs.exec('ovs-appctl', 'netdev-dummy/receive', 'p1', packet);
   }
 
@@ -117,6 +117,14 @@ describe('connections of Services', () => {
   it('to an address are deleted, translated or not', async () => {
     sendAll();
     await clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster }], host: [] });
+    expect(tracked().filter((line) => line.startsWith('10.96.0.10 '))).toEqual([]);
+    expect(tracked()).toHaveLength(3);
+  });
+
+  it('to all ports of an address are deleted by one request', async () => {
+    sendAll();
+    send('10.96.0.10', 40_001, 54);
+    await clean({ bridge: [wholeAddress({ zone, ipProtocol: UDP, address: cluster })], host: [] });
     expect(tracked().filter((line) => line.startsWith('10.96.0.10 '))).toEqual([]);
     expect(tracked()).toHaveLength(3);
   });

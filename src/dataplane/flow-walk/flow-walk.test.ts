@@ -92,6 +92,12 @@ it('a bucket changes the packet for itself only, and executes the last of its ac
   expect(walked.choices).toBe(1);
 });
 
+it('counts buckets that do the same once', async () => {
+  const bucket = (port: number): Action[] => [{ kind: 'output', port }];
+  const walked = await walk([flow({ apply: [{ kind: 'group', group: 3 }] })], new Map([[3, [bucket(7), bucket(8), bucket(7)]]]));
+  expect(walked.choices).toBe(2);
+});
+
 it('knows a connection that the packet itself commits, and its translation', async () => {
   const ct = (table: number, dst?: number): Action => ({
     kind: 'ct',

@@ -28,13 +28,13 @@ export interface WalkedPacket {
   readonly outputs: readonly PacketOutput[];
   /** Reason for which the rest of the way is unknown. */
   readonly unreadable?: string;
-  /** Number of buckets of the group that chose, if there was one. */
+  /** Number of different buckets of the group that chose, if there was one. */
   readonly choices?: number;
 }
 
 interface WalkOptions {
   readonly tracking: AssumedTracking;
-  /** Index of the bucket of a group. Default: the first. */
+  /** Index of the bucket of a group, of those that differ. Default: the first. */
   readonly choose?: (group: number, buckets: number) => number;
 }
 
@@ -163,9 +163,11 @@ class Walker {
   async #choose(group: number, packet: PacketState, flow: InstalledFlow): Promise<void> {
     const buckets = await this.#source.buckets(group);
     if (!buckets) throw new WalkEnd(`${described(flow)}: there is no group ${group}`);
-    this.choices = buckets.length;
-    if (buckets.length === 0) return;
-    const bucket = buckets[this.#options.choose?.(group, buckets.length) ?? 0] ?? [];
+    // A bucket that does the same as another only changes the share of what it does.
+    const different = [...new Map(buckets.map((bucket) => [JSON.stringify(bucket), bucket])).values()];
+    this.choices = different.length;
+    if (different.length === 0) return;
+    const bucket = different[this.#options.choose?.(group, different.length) ?? 0] ?? [];
     const within = packet.copy();
     const others = bucket.filter((action) => !writeFields(action, within));
     const last = others.at(-1);

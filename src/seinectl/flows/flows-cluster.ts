@@ -7,7 +7,7 @@ import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
-import { type AgentPod, findAgents } from '../fleet/agents.ts';
+import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
 import { type Answers, answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
@@ -16,19 +16,11 @@ import type { Terminal } from '../terminal.ts';
 import { type FlowQuery, pathOf, rawCommand } from './flow-query.ts';
 import { LossReport } from './flows-here.ts';
 import { printFlows, printNewFlows, printSummaries } from './flows-page.ts';
-import { dueFlows } from './merge-flows.ts';
+import { FOLLOW_SINCE_S, FOLLOWED_MAX, followFlows, type NodeFlows } from './follow-flows.ts';
 import { readFlowLine, readSummaries } from './read-flows.ts';
 
 const AGENT_TIMEOUT_MS = 30_000;
 const parallel = 16;
-/** Maximum number of nodes that are followed at once. */
-const followedMax = 64;
-/** Interval between questions while following, and how far back each reaches (s): further than the interval, in case an answer is late. */
-const FOLLOW_EVERY_MS = 2_000;
-const FOLLOW_SINCE_S = 20;
-/** Maximum number of records of a node that are remembered as printed. */
-const printedMax = 131_072;
-
 /** Prints connections of all nodes. @returns the exit code */
 export async function flowsCluster(options: FlowQuery, terminal: Terminal, env: ProcessVariables): Promise<number> {
   try {
@@ -40,11 +32,6 @@ export async function flowsCluster(options: FlowQuery, terminal: Terminal, env: 
     terminal.remark(safeText(`seinectl: ${error.rawMessage}${cause}`));
     return error.code === 'INVALID_INPUT' ? exitCodes.usage : exitCodes.unreachable;
   }
-}
-
-interface NodeFlows {
-  readonly flows: readonly FlowView[];
-  readonly state: FlowLogState | undefined;
 }
 
 /** Relays to agents, which stay open between questions, and the exec for agents without one. */
@@ -61,10 +48,12 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
   const exec = new PodExec(access, userAgent);
   const way: WayToAgents = { exec, relays: new RelayPool(exec) };
   try {
-    const fleet = await findAgents(http, agentsNamespace, undefined, new AbortController().signal);
+    const findFleet = (): Promise<Fleet> => findAgents(http, agentsNamespace, undefined, new AbortController().signal);
+    const fleet = await findFleet();
     const pods = chosenPods(fleet.pods, options);
     const chosen = { ...fleet, pods, without: node === undefined ? fleet.without : [] };
-    if (follow && !summary) return await followAll(way, pods, options, terminal);
+    const find = async (): Promise<readonly AgentPod[]> => chosenPods((await findFleet()).pods, options);
+    if (follow && !summary) return await followAll(way, pods, options, { find, terminal });
     if (summary) {
       const answers = answersOf(chosen, await ask(way, pods, options, readSummaries));
       printSummaries(
@@ -124,46 +113,30 @@ function readNodeFlows(stdout: string, query: Pick<FlowQuery, 'now'>): NodeFlows
   return { flows, state };
 }
 
-/** Asks all nodes again and again, and prints each record once. Ends with the process. */
-async function followAll(way: WayToAgents, pods: readonly AgentPod[], options: FlowQuery, terminal: Terminal): Promise<number> {
-  if (pods.length > followedMax)
+/** Follows all nodes. Ends with the process. */
+async function followAll(
+  way: WayToAgents,
+  pods: readonly AgentPod[],
+  options: FlowQuery,
+  { find, terminal }: { readonly find: () => Promise<readonly AgentPod[]>; readonly terminal: Terminal },
+): Promise<never> {
+  if (pods.length > FOLLOWED_MAX)
     throw new SeineError(
       'INVALID_INPUT',
-      `at most ${followedMax} nodes are followed, and there are ${pods.length}; choose one with --node`,
+      `at most ${FOLLOWED_MAX} nodes are followed, and there are ${pods.length}; choose one with --node`,
     );
   const { follow: _, last: __, ...rest } = options;
   const reported = new LossReport(terminal);
-  const failures = new Map<string, string>();
-  const printed = new Map<string, number>();
-  const startMs = Date.now();
-  let waiting: readonly FlowView[] = [];
-  for (;;) {
-    const replies = await ask(way, pods, { ...rest, since: FOLLOW_SINCE_S }, (text) => readNodeFlows(text, rest));
-    const fresh: FlowView[] = [];
-    for (const reply of replies) {
-      const { node } = reply.pod;
-      if ('failure' in reply) {
-        if (failures.get(node) !== reply.failure) terminal.remark(safeText(`seinectl: ${node} does not answer: ${reply.failure}`));
-        failures.set(node, reply.failure);
-        continue;
-      }
-      failures.delete(node);
-      if (reply.answer.state) reported.see(reply.answer.state);
-      fresh.push(...reply.answer.flows.filter((flow) => isNew(flow, printed, startMs)));
-    }
-    const { due, later } = dueFlows(waiting, fresh);
-    waiting = later;
-    printNewFlows(due, options, terminal);
-    await sleep(FOLLOW_EVERY_MS);
-  }
-}
-
-function isNew({ node, number, time }: FlowView, printed: Map<string, number>, startMs: number): boolean {
-  if (Date.parse(time) < startMs - FOLLOW_EVERY_MS) return false;
-  const key = `${node} ${number} ${time}`;
-  if (printed.has(key)) return false;
-  printed.set(key, number);
-  const [oldest] = printed.keys();
-  if (printed.size > printedMax && oldest !== undefined) printed.delete(oldest);
-  return true;
+  return await followFlows(pods, {
+    ask: (present) => {
+      way.relays.keepOnly(present);
+      return ask(way, present, { ...rest, since: FOLLOW_SINCE_S }, (text) => readNodeFlows(text, rest));
+    },
+    find,
+    print: (flows) => printNewFlows(flows, options, terminal),
+    seeState: (state) => reported.see(state),
+    remark: (text) => terminal.remark(safeText(`seinectl: ${text}`)),
+    wallMs: () => Date.now(),
+    pause: (ms) => sleep(ms),
+  });
 }

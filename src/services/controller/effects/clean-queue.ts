@@ -20,10 +20,12 @@ const RETRY_MS = { first: 200, most: 30_000 } as const;
 interface CleanQueueOptions<T> {
   /** Returns the identity of work: two items with one key are the same. */
   readonly keyOf: (work: T) => string;
-  /** Maximum number of waiting items; above it, each is replaced with its `coarser` form. */
+  /** Number of waiting items above which each is replaced with its `coarser` form. */
   readonly waitingMax: number;
-  /** Returns work that includes this item and deletes more; many items share it. */
-  readonly coarser: (work: T) => T;
+  /** Returns work that includes this item and deletes more; many items share it. Undefined if there is none. */
+  readonly coarser: (work: T) => T | undefined;
+  /** Called when items are replaced. */
+  readonly tooMany?: () => void;
   /** Reports whether the connections to be deleted now belong to something that is served again. */
   readonly isOutOfDate: (work: T) => boolean;
   /** True if each item costs the target as much as the first: then few are executed in one pass. */
@@ -50,6 +52,8 @@ type DueWork<T> = readonly [key: string, entry: WaitingWork<T>];
 export class CleanQueue<T> {
   readonly #options: CleanQueueOptions<T>;
   readonly #waiting = new Map<string, WaitingWork<T>>();
+  /** Keys of waiting items that have a coarser form: no other is looked at when there are too many. */
+  readonly #fine = new Set<string>();
   readonly #bell = new Doorbell();
   /** Number of the last pass of each share, for their order in the next one. */
   readonly #lastPass = new Map<string, number>();
@@ -68,36 +72,54 @@ export class CleanQueue<T> {
     return this.#waiting.size;
   }
 
-  /** Number of items that were replaced with coarser ones, because there were too many. */
+  /** Number of items that were replaced with coarser ones. */
   get merged(): number {
     return this.#merged;
   }
 
   /** @param afterMs delays from now (ms); ascending, at least one @param share whose items these are: none waits for all of another's */
   add(all: readonly T[], afterMs: readonly number[], share = ''): void {
-    const { waitingMax, coarser } = this.#options;
-    const isTooMuch = this.#waiting.size + all.length > waitingMax;
-    for (const work of all) this.#note(isTooMuch ? coarser(work) : work, afterMs, share);
-    if (isTooMuch) this.#merge(afterMs);
+    for (const work of all) this.#note(work, afterMs, share);
+    while (this.#waiting.size > this.#options.waitingMax && this.#fine.size > 0) this.#merge(afterMs);
     if (this.#waiting.size === 0) return;
     if (this.#isWorking) this.#bell.ring();
     else void this.#work();
   }
 
   #note(work: T, afterMs: readonly number[], share: string): void {
+    const { keyOf, coarser } = this.#options;
     const nowMs = performance.now();
-    this.#waiting.set(this.#options.keyOf(work), { work, share, dueMs: afterMs.map((ms) => nowMs + ms) });
+    const key = keyOf(work);
+    this.#waiting.set(key, { work, share, dueMs: afterMs.map((ms) => nowMs + ms) });
+    if (coarser(work) !== undefined) this.#fine.add(key);
   }
 
+  #drop(key: string): void {
+    this.#waiting.delete(key);
+    this.#fine.delete(key);
+  }
+
+  /** Replaces each item that has a coarser form. */
   #merge(afterMs: readonly number[]): void {
-    const { keyOf, coarser } = this.#options;
-    for (const [key, { work, share }] of this.#waiting) {
-      const instead = coarser(work);
-      if (keyOf(instead) === key) continue;
-      this.#waiting.delete(key);
-      this.#note(instead, afterMs, share);
+    this.#options.tooMany?.();
+    for (const key of [...this.#fine]) {
+      const entry = this.#waiting.get(key);
+      const instead = entry && this.#options.coarser(entry.work);
+      this.#drop(key);
+      if (instead === undefined) continue;
+      this.#note(instead, afterMs, entry?.share ?? '');
       this.#merged++;
     }
+  }
+
+  /** Reports whether a waiting item includes this one, and will be executed as late as this one. */
+  #isIncluded({ work, dueMs }: WaitingWork<T>): boolean {
+    const { keyOf, coarser } = this.#options;
+    for (let more = coarser(work); more !== undefined; more = coarser(more)) {
+      const held = this.#waiting.get(keyOf(more));
+      if (held && (held.dueMs.at(-1) ?? 0) >= (dueMs.at(-1) ?? 0)) return true;
+    }
+    return false;
   }
 
   /** Executes due items. Never rejects. */
@@ -127,7 +149,7 @@ export class CleanQueue<T> {
       const ofShare = byShare.get(entry.share) ?? [];
       if (ofShare.length >= this.#atOnce) continue;
       byShare.set(entry.share, ofShare);
-      if (this.#options.isOutOfDate(entry.work)) this.#waiting.delete(key);
+      if (this.#options.isOutOfDate(entry.work) || this.#isIncluded(entry)) this.#drop(key);
       else ofShare.push([key, entry]);
     }
     const shares = [...byShare].sort(([a], [b]) => (this.#lastPass.get(a) ?? 0) - (this.#lastPass.get(b) ?? 0));
@@ -164,6 +186,7 @@ export class CleanQueue<T> {
     const dueMs = now === executed ? now.dueMs.filter((ms) => ms > beginMs) : now.dueMs;
     this.#waiting.delete(key);
     if (dueMs.length > 0) this.#waiting.set(key, { ...now, dueMs });
+    else this.#fine.delete(key);
   }
 
   /** Items that were due are due at a later time instead, and at their own times after that. */

@@ -137,6 +137,67 @@ it('a full queue is replaced by deletion by address, without loss', async () => 
   stop.abort();
 });
 
+describe('a cluster address of many ports', () => {
+  const never = new Promise<void>(() => {});
+  const ports = Array.from({ length: 250 }, (_, at) => ({ ...dns, name: `dns-${at}/ipv4`, addresses: [{ ...cluster, port: 1 + at }] }));
+  const owner = ({ name }: ServiceIntent): Owner => ownerOf('service', `default/dns:${name}`);
+  /** Changes all ports at once or in parts, as Services are compared. */
+  const report = (
+    cleaner: ConnectionCleaner,
+    changed: readonly (readonly [was: ServiceIntent | undefined, is: ServiceIntent | undefined])[],
+    done: Promise<void>,
+  ): void => {
+    for (let at = 0; at < changed.length; at += 100) {
+      const part = changed.slice(at, at + 100).map(([was, is]) => ({ owner: owner((is ?? was) as ServiceIntent), was, is }));
+      cleaner.changed({ ...change(undefined, undefined), ports: part, hasMore: at + 100 < changed.length }, done);
+    }
+  };
+  const requests = async ({ cleaner, sent, stop }: ReturnType<typeof scene>): Promise<number> => {
+    await vi.waitFor(() => expect(cleaner.waiting).toBeGreaterThan(0));
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 20_000 });
+    stop.abort();
+    return sent.reduce((sum, count) => sum + count, 0);
+  };
+
+  it('gets few requests when it comes, and when it goes', { timeout: 30_000 }, async () => {
+    const coming = scene();
+    report(
+      coming.cleaner,
+      ports.map((port) => [undefined, port]),
+      Promise.resolve(),
+    );
+    expect(await requests(coming)).toBeLessThanOrEqual(6);
+    const going = scene();
+    report(
+      going.cleaner,
+      ports.map((port) => [undefined, port]),
+      never,
+    );
+    report(
+      going.cleaner,
+      ports.map((port) => [port, undefined]),
+      Promise.resolve(),
+    );
+    // The first pass has begun before it is known that no port remains.
+    expect(await requests(going)).toBeLessThanOrEqual(20);
+  });
+
+  it('gets a request for each port while another is served', { timeout: 30_000 }, async () => {
+    const going = scene();
+    report(
+      going.cleaner,
+      ports.map((port) => [undefined, port]),
+      never,
+    );
+    report(
+      going.cleaner,
+      ports.slice(0, 40).map((port) => [port, undefined]),
+      Promise.resolve(),
+    );
+    expect(await requests(going)).toBe(80);
+  });
+});
+
 describe('served ports', () => {
   const never = new Promise<void>(() => {});
   const key = servedKey(UDP, cluster);
@@ -179,7 +240,7 @@ describe('many stale connections of one namespace', () => {
   };
   const remove = (cleaner: ConnectionCleaner, service: string, ip: string, count: number): void => {
     for (let port = 1; port <= count; port++)
-      cleaner.changed(change({ ...dns, addresses: [{ kind: 'cluster', ip: parseIp(ip), port }] }, undefined, service), Promise.resolve());
+      cleaner.changed(change({ ...dns, addresses: [{ kind: 'external', ip: parseIp(ip), port }] }, undefined, service), Promise.resolve());
   };
 
   const patience = { timeout: 20_000 };

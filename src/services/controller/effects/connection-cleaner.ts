@@ -11,6 +11,7 @@ import type { HostConnections } from './host-connections.ts';
 import {
   ipProtocols,
   isServedAgain,
+  moreConnections,
   type Stale,
   type StaleConnections,
   type StaleHostConnections,
@@ -18,6 +19,7 @@ import {
   servedKey,
   staleAfter,
 } from './stale-connections.ts';
+import { WholeAddresses } from './whole-addresses.ts';
 
 /**
  * Times when connections are deleted (ms after OVS acknowledged the change). A packet in transit through the old flows, or through the data
@@ -51,6 +53,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
   readonly #bridge: CleanQueue<StaleConnections>;
   readonly #host: CleanQueue<StaleHostConnections>;
   readonly #served = new Map<string, ServiceIntent>();
+  readonly #whole = new WholeAddresses();
   /** Owners of the ports in `#served`. */
   readonly #servedBy = new Map<string, Owner>();
   #forgotten = { bridge: 0, host: 0, failures: 0 };
@@ -62,7 +65,8 @@ export class ConnectionCleaner implements ServiceSubscriber {
     this.#bridge = new CleanQueue({
       keyOf: bridgeKey,
       waitingMax: WAITING_MAX,
-      coarser: ({ zone, ipProtocol, address }) => this.#tooMany({ zone, ipProtocol, address }),
+      coarser: moreConnections,
+      tooMany: () => this.#tooMany(),
       isOutOfDate: (stale) => isServedAgain(stale, this.#served.get(servedKey(stale.ipProtocol, stale.address))),
       // OVS walks its table for each: packets, and changes of other Services, which use the same connection, wait meanwhile.
       costsEach: true,
@@ -73,7 +77,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
     this.#host = new CleanQueue({
       keyOf: hostKey,
       waitingMax: WAITING_MAX,
-      coarser: (stale) => stale,
+      coarser: () => undefined,
       isOutOfDate: () => false,
       pass: (due) => this.#forgetInHost(due),
       failed: (thrown) => this.#failed(thrown, 'host'),
@@ -82,8 +86,8 @@ export class ConnectionCleaner implements ServiceSubscriber {
   }
 
   /**
-   * Numbers of deletions. `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests for an endpoint
-   * that became one for its address.
+   * Numbers of deletions. `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests that became one
+   * for more connections, because too many were waiting.
    */
   get counters(): { readonly bridge: number; readonly host: number; readonly failures: number; readonly merged: number } {
     return { ...this.#forgotten, merged: this.#bridge.merged };
@@ -99,13 +103,18 @@ export class ConnectionCleaner implements ServiceSubscriber {
     return this.#served;
   }
 
-  changed({ key, ports, occasion }: ServiceChange, acknowledged: Promise<void>): void {
+  changed(change: ServiceChange, acknowledged: Promise<void>): void {
+    const { key, ports, occasion } = change;
     const options: StaleOptions = { transports: this.transports, newServices: occasion === 'news' ? 'flushed' : 'kept' };
     const stale = ports.map(({ owner, was, is }) => {
       this.#noteServed(owner, was, is);
       return staleAfter(was, is, options);
     });
-    this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged, namespaceOf(key));
+    const bridge = this.#whole.changed(
+      change,
+      stale.flatMap((each) => each.bridge),
+    );
+    this.clean({ bridge, host: stale.flatMap(({ host }) => host) }, acknowledged, namespaceOf(key));
   }
 
   /**
@@ -157,10 +166,9 @@ export class ConnectionCleaner implements ServiceSubscriber {
     this.#options.log.working('connections host');
   }
 
-  #tooMany(coarser: StaleConnections): StaleConnections {
-    const message = 'too many stale connections wait for deletion; connections to other endpoints of the same Services are deleted, too';
+  #tooMany(): void {
+    const message = 'too many stale connections wait for deletion; further connections to the same Services are deleted, too';
     this.#options.log.failing('connection queue', message, { waiting: this.#bridge.waiting, cause: 'too many' });
-    return coarser;
   }
 
   #failed(thrown: unknown, where: 'bridge' | 'host'): void {
@@ -175,17 +183,18 @@ function namespaceOf(service: string): string {
   return service.slice(0, service.indexOf('/'));
 }
 
-function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint }: StaleConnections): string {
-  return `${zone} ${ipProtocol} ${ip.text} ${port} ${endpoint && endpointKey(endpoint)}`;
+function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint, allPorts }: StaleConnections): string {
+  return `${zone} ${ipProtocol} ${ip.text} ${allPorts ? 'all' : port} ${endpoint && endpointKey(endpoint)}`;
 }
 
 function hostKey({ ipProtocol, address: { kind, ip, port } }: StaleHostConnections): string {
   return `${ipProtocol} ${kind} ${ip.text} ${port}`;
 }
 
-function flushMessage({ zone, ipProtocol, address, endpoint }: StaleConnections): Uint8Array {
+function flushMessage({ zone, ipProtocol, address, endpoint, allPorts }: StaleConnections): Uint8Array {
   const w = new ByteWriter(128);
   const reply = endpoint && { src: endpoint.ip, srcPort: endpoint.port };
-  writeConntrackFlush(w, { zone, ipProtocol, original: { dst: address.ip, dstPort: address.port }, ...(reply ? { reply } : {}) });
+  const original = { dst: address.ip, ...(!allPorts && { dstPort: address.port }) };
+  writeConntrackFlush(w, { zone, ipProtocol, original, ...(reply ? { reply } : {}) });
   return w.finish();
 }

@@ -18,6 +18,8 @@ export interface StaleConnections {
   readonly address: ServiceAddress;
   /** Restricts to connections translated to this endpoint; if omitted, all connections, translated or not. */
   readonly endpoint?: ServiceEndpoint;
+  /** Includes connections to all other ports of the address. */
+  readonly allPorts?: true;
 }
 
 /** Connections of the node's own connection tracking that were decided before a Service appeared or after it was removed. */
@@ -81,6 +83,18 @@ export function isServedAgain({ address, endpoint }: StaleConnections, now: Serv
   const kind = kindOf(address, now);
   const allowed = kind !== 'cluster' && now.externalPolicy === 'Local' ? now.local : endpointsAt(kind, now);
   return allowed.some((each) => endpointKey(each) === endpointKey(endpoint));
+}
+
+/** Returns the connections to all ports of the address. */
+export function wholeAddress({ zone, ipProtocol, address }: StaleConnections): StaleConnections {
+  return { zone, ipProtocol, address: { ...address, port: 0 }, allPorts: true };
+}
+
+/** Returns connections that include these, and others of the same Service; undefined if there are none. */
+export function moreConnections(stale: StaleConnections): StaleConnections | undefined {
+  const { zone, ipProtocol, address, endpoint, allPorts } = stale;
+  if (endpoint !== undefined) return { zone, ipProtocol, address };
+  return allPorts || address.kind !== 'cluster' ? undefined : wholeAddress(stale);
 }
 
 /** Returns the key by which a port finds its connections, and connections their port. */

@@ -1,0 +1,91 @@
+import type { FlowLogState, FlowView } from '../../api/flow-log.ts';
+import type { AgentPod } from '../fleet/agents.ts';
+import type { AgentReply } from '../fleet/query-agent.ts';
+import { dueFlows } from './merge-flows.ts';
+
+/** Interval between questions (ms), and how far back each reaches (s): further than the interval, in case an answer is late. */
+const EVERY_MS = 2_000;
+export const FOLLOW_SINCE_S = 20;
+/** Maximum number of nodes that are followed at once. */
+export const FOLLOWED_MAX = 64;
+/** Number of questions after which agents are looked for again: a rolling update replaces their pods. */
+const FIND_EVERY = 5;
+/** Maximum number of records of a node that are remembered as printed. */
+const PRINTED_MAX = 131_072;
+
+/** Latest records of a node. */
+export interface NodeFlows {
+  readonly flows: readonly FlowView[];
+  /** State of its flow log; absent in an answer without one. */
+  readonly state: FlowLogState | undefined;
+}
+
+interface FollowedFlows {
+  /** Requests the records of the last {@link FOLLOW_SINCE_S} seconds. */
+  readonly ask: (pods: readonly AgentPod[]) => Promise<readonly AgentReply<NodeFlows>[]>;
+  /** Returns the agents that there are now. @throws SeineError if the API server does not answer */
+  readonly find: () => Promise<readonly AgentPod[]>;
+  readonly print: (flows: readonly FlowView[]) => void;
+  readonly seeState: (state: FlowLogState) => void;
+  readonly remark: (text: string) => void;
+  /** Milliseconds since the epoch. */
+  readonly wallMs: () => number;
+  /** @throws what ends the command */
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/** Asks agents again and again, and prints each record once. @throws what `pause` throws */
+export async function followFlows(first: readonly AgentPod[], followed: FollowedFlows): Promise<never> {
+  const failures = new Map<string, string>();
+  const printed = new Set<string>();
+  const startMs = followed.wallMs();
+  let pods = first;
+  let waiting: readonly FlowView[] = [];
+  for (let round = 1; ; round++) {
+    const fresh: FlowView[] = [];
+    for (const reply of await followed.ask(pods)) {
+      const { node } = reply.pod;
+      if ('failure' in reply) {
+        if (failures.get(node) !== reply.failure) followed.remark(`${node} does not answer: ${reply.failure}`);
+        failures.set(node, reply.failure);
+        continue;
+      }
+      failures.delete(node);
+      if (reply.answer.state) followed.seeState(reply.answer.state);
+      fresh.push(...reply.answer.flows.filter((flow) => isNew(flow, printed, startMs)));
+    }
+    const { due, later } = dueFlows(waiting, fresh);
+    waiting = later;
+    followed.print(due);
+    await followed.pause(EVERY_MS);
+    if (round % FIND_EVERY === 0) pods = await presentPods(pods, followed);
+  }
+}
+
+/** Returns the agents that are asked from now on: the same as before without the API server, and where all are being replaced. */
+async function presentPods(before: readonly AgentPod[], { find, remark }: FollowedFlows): Promise<readonly AgentPod[]> {
+  let found: readonly AgentPod[];
+  try {
+    found = await find();
+  } catch {
+    return before; // the agents' answers show whether this is serious
+  }
+  const running = found.filter(({ trouble }) => trouble === undefined);
+  const known = new Set(before.map(({ node }) => node));
+  // The cluster has grown: the nodes that are followed stay.
+  const present = running.length > FOLLOWED_MAX ? running.filter(({ node }) => known.has(node)) : running;
+  if (present.length === 0) return before;
+  const names = new Set(before.map(({ pod }) => pod));
+  for (const { node, pod } of present) if (!names.has(pod)) remark(`${node}: follows ${pod}`);
+  return present;
+}
+
+function isNew({ node, number, time }: FlowView, printed: Set<string>, startMs: number): boolean {
+  if (Date.parse(time) < startMs - EVERY_MS) return false;
+  const key = `${node} ${number} ${time}`;
+  if (printed.has(key)) return false;
+  printed.add(key);
+  const [oldest] = printed;
+  if (printed.size > PRINTED_MAX && oldest !== undefined) printed.delete(oldest);
+  return true;
+}
