@@ -73,7 +73,7 @@ class ChangingAgent {
         return true;
       },
     };
-    const port = { config: { nodeName: 'n1' }, nodeState: { bridge }, turns: new LoopTurns(10), running };
+    const port = { config: { nodeName: 'n1' }, nodeState: { bridge }, turns: new LoopTurns(0), running };
     const clocks = { now: () => this.nowMs, wallMs: () => this.nowMs };
     // The parts of the agent that are read; types of the rest do not matter here.
     this.record = new InputsRecord({ port, history, log: silentLog, ...clocks } as unknown as InputsRecordOptions);

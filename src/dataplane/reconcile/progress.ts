@@ -1,5 +1,9 @@
 import { EventEmitter, once } from 'node:events';
+import { setImmediate as nextLoopTurn } from 'node:timers/promises';
 import { SeineError } from '../../base/errors/seine-error.ts';
+
+/** Time for which owners are looked at without a break (ms). */
+const SLICE_MS = 8;
 
 /** Revisions that a target is known to have applied, for callers that wait. */
 export class Progress {
@@ -60,14 +64,20 @@ export class Progress {
   /** Resolves once `isMet` was true for each of these owners. It is evaluated again after each part of a round. */
   async untilAll(owners: Iterable<string>, isMet: (owner: string) => boolean, signal: AbortSignal): Promise<void> {
     const missing = new Set(owners);
-    const areMet = (): boolean => {
+    /** Deletes those that are met, up to the first that is not, or until the slice is used up. */
+    const look = (): 'met' | 'missing' | 'unfinished' => {
+      const endMs = performance.now() + SLICE_MS;
       for (const owner of missing) {
-        if (!isMet(owner)) return false; // evaluated often, and a hundred thousand may follow
+        if (!isMet(owner)) return 'missing'; // evaluated often, and a hundred thousand may follow
         missing.delete(owner);
+        if (performance.now() >= endMs) return 'unfinished';
       }
-      return true;
+      return 'met';
     };
-    while (!areMet()) await this.#next(signal, 'part');
+    for (let found = look(); found !== 'met'; found = look()) {
+      if (found === 'missing') await this.#next(signal, 'part');
+      else await nextLoopTurn();
+    }
   }
 
   async untilConfirmed(invalidated: number, signal: AbortSignal): Promise<void> {

@@ -20,7 +20,12 @@ export interface InputsRecordOptions {
   readonly wallMs: () => number;
 }
 
-type DueOwners = ReadonlyMap<string, { readonly changedMs: number; readonly isQuiet: boolean }>;
+/** An owner to record. */
+interface DueOwner {
+  /** Time of its last change (ms since the epoch). */
+  readonly changedMs: number;
+  readonly isQuiet: boolean;
+}
 
 /** Interval between rounds (ms), and between records of all inputs. */
 const ROUND_MS = 1_000;
@@ -39,7 +44,7 @@ const UNSETTLED_ROUNDS = 4;
 export class InputsRecord {
   readonly #options: InputsRecordOptions;
   /** Owners to record, with the number of rounds in which they changed, and the time of the last change. */
-  readonly #pending = new Map<string, { rounds: number; changedMs: number; isQuiet: boolean }>();
+  readonly #pending = new Map<string, { readonly rounds: number; readonly changedMs: number; isQuiet: boolean }>();
   #take: (() => ReadonlySet<string>) | undefined;
   #common = '';
   #wholeMs: number | undefined;
@@ -74,41 +79,71 @@ export class InputsRecord {
       await this.#recordAll();
       return;
     }
+    await port.turns.next();
+    this.#noteRound();
     const due = this.#dueOwners();
-    if (!(await history.writeInputs(this.#roundLines(due), () => port.turns.next()))) this.#wholeMs = undefined; // readers would lack a round
+    // Thousands of owners are recorded in several parts: other work does not wait for all of them.
+    for (let isFirst = true; isFirst || due.size > 0; isFirst = false) {
+      if (!isFirst) {
+        await port.turns.next();
+        this.#noteChanges();
+        // A quiet owner that has changed meanwhile waits for a round again.
+        for (const [owner, { isQuiet }] of due) if (isQuiet && this.#pending.has(owner)) due.delete(owner);
+      }
+      const line = this.#part(due, isFirst);
+      if (line === undefined || (await history.writeInputs([line], () => port.turns.next()))) continue;
+      this.#wholeMs = undefined; // readers would lack a part
+      return;
+    }
   }
 
-  /** Moves owners that changed to those that wait, and returns those that are to be recorded. */
-  #dueOwners(): DueOwners {
+  /** Owners that have not changed since the last round are quiet. */
+  #noteRound(): void {
+    const changed = this.#noteChanges();
+    for (const [owner, waiting] of this.#pending) if (!changed.has(owner)) waiting.isQuiet = true;
+  }
+
+  /** Moves owners that changed to those that wait. */
+  #noteChanges(): ReadonlySet<string> {
     const changed = this.#take?.() ?? new Set<string>();
     const changedMs = this.#options.wallMs();
-    for (const [owner, waiting] of this.#pending) if (!changed.has(owner)) waiting.isQuiet = true;
     for (const owner of changed)
       this.#pending.set(owner, { rounds: (this.#pending.get(owner)?.rounds ?? 0) + 1, changedMs, isQuiet: false });
+    return changed;
+  }
+
+  /** Returns the owners that are to be recorded; they no longer wait. */
+  #dueOwners(): Map<string, DueOwner> {
     const due = new Map([...this.#pending].filter(([, { rounds, isQuiet }]) => isQuiet || rounds >= MOVING_ROUNDS));
     for (const owner of due.keys()) this.#pending.delete(owner);
     return due;
   }
 
-  *#roundLines(due: DueOwners): Generator<string> {
-    const { port } = this.#options;
+  /** Returns the record of owners, which it removes from those that are due: as many as the turn has time for, at least one. */
+  #part(due: Map<string, DueOwner>, isFirst: boolean): string | undefined {
+    const { port, wallMs } = this.#options;
     const sources = port.running();
     const common = commonOf(commonInputs(port, sources));
     const isOther = common !== this.#common;
     if (isOther) this.#unsettled = UNSETTLED_ROUNDS;
-    else if (this.#unsettled > 0) this.#unsettled--;
+    else if (isFirst && this.#unsettled > 0) this.#unsettled--;
     this.#common = common;
-    if (due.size === 0 && !isOther) return;
-    const owners = new Set(due.keys());
+    if (due.size === 0 && !isOther) return undefined;
     const { bridge } = port.nodeState;
-    const gone = [...owners].filter((owner) => !bridge.has(owner));
-    const present = [...owners].filter((owner) => bridge.has(owner));
-    const digests = present.filter((owner) => !isPolicy(owner)).map((owner) => [owner, due.get(owner)?.isQuiet ? this.#digest(owner) : '']);
-    const t = Math.max(...[...due.values()].map(({ changedMs }) => changedMs), 0) || this.#options.wallMs();
-    const rows = present.filter(isPolicy).map((owner) => [owner, this.#entriesOf(owner)]);
-    const head = JSON.stringify({ t: Math.round(t), is: 'round', gone, rows, digests });
+    const [owners, gone, rows, digests] = [new Set<string>(), [] as string[], [] as unknown[], [] as unknown[]];
+    let lastMs = 0;
+    for (const [owner, { changedMs, isQuiet }] of due) {
+      due.delete(owner);
+      owners.add(owner);
+      lastMs = Math.max(lastMs, changedMs);
+      if (!bridge.has(owner)) gone.push(owner);
+      else if (isPolicy(owner)) rows.push([owner, this.#entriesOf(owner)]);
+      else digests.push([owner, isQuiet ? this.#digest(owner) : '']);
+      if (port.turns.due) break;
+    }
+    const head = JSON.stringify({ t: Math.round(lastMs || wallMs()), is: 'round', gone, rows, digests });
     const lines = [...inputsOfOwners(withSubjects(owners), sources)].join(',');
-    yield `${head.slice(0, -1)}${isOther ? `,"common":${common}` : ''},"lines":[${lines}]}`;
+    return `${head.slice(0, -1)}${isOther ? `,"common":${common}` : ''},"lines":[${lines}]}`;
   }
 
   async #recordAll(): Promise<void> {
