@@ -73,8 +73,12 @@ describe('nodes in hybrid mode', () => {
   const untilDirect = (from: number, to: number): Promise<void> => untilSent(from, to, transportInterface(lab.plan));
   const untilTunnelled = (from: number, to: number): Promise<void> => untilSent(from, to, 'antrea-gw0');
 
+  /** Changes of modes so far, with their times (ms of `performance.now()`). */
+  const changes: { readonly text: string; readonly atMs: number }[] = [];
+
   /** Configures a mode on a node, and restarts its agent. */
   async function change(node: number, mode: TrafficMode): Promise<void> {
+    changes.push({ text: `node ${node} to ${mode}`, atMs: performance.now() });
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(node).name);
     writeFileSync(agentConfig, readFileSync(agentConfig, 'utf8').replace(/^trafficEncapMode: .*$/m, `trafficEncapMode: ${mode}`));
     await lab.agent(node, 'stop');
@@ -222,23 +226,35 @@ describe('nodes in hybrid mode', () => {
     it(`lose none of ${packetsWanted} datagrams and no connection while all modes change`, { timeout: changesTimeoutMs }, async () => {
       for (const node of [1, 3]) await fixMtu(node);
       const traffic = await Traffic.start([lab.pod('web-1'), lab.pod('web-3')], routes(), rates);
+      const startMs = performance.now();
       const datagrams = (): number => traffic.between('udp', 0, performance.now(), Infinity).sent;
-      let changes = 0;
       try {
         while (datagrams() < packetsWanted) {
           for (const mode of ['noEncap', 'hybrid'] as const) {
             await toTunnel();
             await toDirect(mode);
-            changes += 4;
           }
-          console.log(`${changes} changes, ${datagrams()} datagrams`);
+          console.log(`${changes.length} changes, ${datagrams()} datagrams`);
         }
       } finally {
         const { streams: all, broken } = await traffic.stop();
-        console.log(`${changes} changes: ${all.map(({ name, sent, lost: none }) => `${name} lost ${none} of ${sent}`).join('; ')}`);
+        console.log(lossTimes(traffic, startMs).join('\n'));
+        console.log(`${changes.length} changes: ${all.map(({ name, sent, lost: none }) => `${name} lost ${none} of ${sent}`).join('; ')}`);
         expect({ broken, lossy: all.filter((stream) => stream.lost > 0) }).toEqual({ broken: 0, lossy: [] });
       }
     });
+
+  /** When datagrams were lost, after which change. */
+  const lossTimes = (traffic: Traffic, startMs: number): readonly string[] => {
+    const lines: string[] = [];
+    for (let atMs = startMs; atMs < performance.now(); atMs += 20) {
+      const { lost: count } = traffic.between('udp', atMs, atMs + 20, Infinity);
+      const last = changes.findLast((each) => each.atMs <= atMs);
+      if (count > 0)
+        lines.push(`${count} datagrams lost ${Math.round(atMs - (last?.atMs ?? startMs))} ms after ${last?.text ?? 'the start'}`);
+    }
+    return lines;
+  };
 
   it('return to the tunnel when the network drops packets with pods’ addresses', async () => {
     const device = transportInterface(lab.plan);
