@@ -93,7 +93,10 @@ it('a bucket changes the packet for itself only, and executes the last of its ac
 });
 
 it('counts buckets that do the same once', async () => {
-  const bucket = (port: number): Action[] => [{ kind: 'output', port }];
+  const bucket = (port: number): Action[] => [
+    { kind: 'setField', field: 'xxreg0', value: 1n << 100n },
+    { kind: 'output', port },
+  ];
   const walked = await walk([flow({ apply: [{ kind: 'group', group: 3 }] })], new Map([[3, [bucket(7), bucket(8), bucket(7)]]]));
   expect(walked.choices).toBe(2);
 });

@@ -164,7 +164,7 @@ class Walker {
     const buckets = await this.#source.buckets(group);
     if (!buckets) throw new WalkEnd(`${described(flow)}: there is no group ${group}`);
     // A bucket that does the same as another only changes the share of what it does.
-    const different = [...new Map(buckets.map((bucket) => [JSON.stringify(bucket), bucket])).values()];
+    const different = [...new Map(buckets.map((bucket) => [textOf(bucket), bucket])).values()];
     this.choices = different.length;
     if (different.length === 0) return;
     const bucket = different[this.#options.choose?.(group, different.length) ?? 0] ?? [];
@@ -173,6 +173,10 @@ class Walker {
     const last = others.at(-1);
     if (last) await this.#perform(last, within, flow);
   }
+}
+
+function textOf(bucket: readonly Action[]): string {
+  return JSON.stringify(bucket, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
 }
 
 function originalOf(packet: PacketState) {

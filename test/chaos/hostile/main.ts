@@ -68,6 +68,7 @@ async function main(): Promise<number> {
   };
   const done = await attack(setting, printReport);
   print(sumOf(done));
+  if (interrupted.aborted) return interruptedCode;
   if (done.every(({ problems }) => problems.length === 0)) return 0;
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
   if (tries === 0 || failing.length === 0) return 1;
@@ -89,6 +90,13 @@ function kindsIn(text: string): readonly WriteKind[] {
   });
 }
 
+/** Exit code of a program that SIGINT ends. */
+const interruptedCode = 130;
+const stop = new AbortController();
+/** Aborted by SIGINT and SIGTERM: the step that runs is the last, and the lab is removed. */
+const interrupted = stop.signal;
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+
 /** Executes the steps in a fresh lab, until one harms another user. */
 async function attack(setting: HostileOptions, onReport: (report: HostileReport) => void): Promise<readonly HostileReport[]> {
   const cluster = await HostileCluster.begin(setting);
@@ -97,6 +105,7 @@ async function attack(setting: HostileOptions, onReport: (report: HostileReport)
     for await (const report of cluster.steps()) {
       onReport(report);
       done.push(report);
+      if (interrupted.aborted) break;
     }
     return done;
   } finally {

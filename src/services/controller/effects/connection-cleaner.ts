@@ -53,7 +53,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
   readonly #bridge: CleanQueue<StaleConnections>;
   readonly #host: CleanQueue<StaleHostConnections>;
   readonly #served = new Map<string, ServiceIntent>();
-  readonly #whole = new WholeAddresses();
+  readonly #whole: WholeAddresses;
   /** Owners of the ports in `#served`. */
   readonly #servedBy = new Map<string, Owner>();
   #forgotten = { bridge: 0, host: 0, failures: 0 };
@@ -61,6 +61,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
   constructor(options: ConnectionCleanerOptions) {
     this.#options = options;
     this.transports = options.forgetTCPConnections ? ['udp', 'sctp', 'tcp'] : ['udp', 'sctp'];
+    this.#whole = new WholeAddresses(this.transports);
     const { signal } = options;
     this.#bridge = new CleanQueue({
       keyOf: bridgeKey,
