@@ -34,7 +34,7 @@ export interface WalkedPacket {
 
 interface WalkOptions {
   readonly tracking: AssumedTracking;
-  /** Index of the bucket of a group, of those that differ. Default: the first. */
+  /** Index of the bucket of a group; those that do the same as one before are last. Default: the first. */
   readonly choose?: (group: number, buckets: number) => number;
 }
 
@@ -164,10 +164,12 @@ class Walker {
     const buckets = await this.#source.buckets(group);
     if (!buckets) throw new WalkEnd(`${described(flow)}: there is no group ${group}`);
     // A bucket that does the same as another only changes the share of what it does.
-    const different = [...new Map(buckets.map((bucket) => [textOf(bucket), bucket])).values()];
-    this.choices = different.length;
-    if (different.length === 0) return;
-    const bucket = different[this.#options.choose?.(group, different.length) ?? 0] ?? [];
+    const different = new Map(buckets.map((bucket) => [textOf(bucket), bucket]));
+    this.choices = different.size;
+    if (buckets.length === 0) return;
+    const kept = new Set(different.values());
+    const ordered = [...kept, ...buckets.filter((bucket) => !kept.has(bucket))];
+    const bucket = ordered[this.#options.choose?.(group, ordered.length) ?? 0] ?? [];
     const within = packet.copy();
     const others = bucket.filter((action) => !writeFields(action, within));
     const last = others.at(-1);
