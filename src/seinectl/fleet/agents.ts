@@ -121,3 +121,16 @@ function troubleOf(status: z.output<typeof podSchema>['status']): string | undef
   if (agent?.state?.terminated) return `its container has ended: ${agent.state.terminated}`;
   return status?.phase === 'Running' ? undefined : `its pod is ${status?.phase ?? 'without a state'}`;
 }
+
+const AGAIN_MS = 5_000;
+const AGENTS_PER_SECOND = 50;
+
+/** Returns the interval (ms) at which a command that follows agents looks for them again: longer in large clusters, whose lists are long. */
+export function findAgainMs(agents: number): number {
+  return Math.max(AGAIN_MS, Math.ceil(agents / AGENTS_PER_SECOND) * 1_000);
+}
+
+/** Returns the agents that can be followed: all, or if these are too many, those of the nodes that have been followed. */
+export function followable(agents: readonly AgentPod[], known: ReadonlySet<string>, most: number): readonly AgentPod[] {
+  return agents.length > most ? agents.filter(({ node }) => known.has(node)).slice(0, most) : agents;
+}

@@ -7,7 +7,7 @@ import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
-import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
+import { type AgentPod, type Fleet, findAgainMs, findAgents } from '../fleet/agents.ts';
 import { type Answers, answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
@@ -53,7 +53,8 @@ async function withAgents(options: FlowQuery, terminal: Terminal, env: ProcessVa
     const pods = chosenPods(fleet.pods, options);
     const chosen = { ...fleet, pods, without: node === undefined ? fleet.without : [] };
     const find = async (): Promise<readonly AgentPod[]> => chosenPods((await findFleet()).pods, options);
-    if (follow && !summary) return await followAll(way, pods, options, { find, terminal });
+    const finding = { find, findAgainMs: findAgainMs(fleet.pods.length) };
+    if (follow && !summary) return await followAll(way, pods, options, { ...finding, terminal });
     if (summary) {
       const answers = answersOf(chosen, await ask(way, pods, options, readSummaries));
       printSummaries(
@@ -118,7 +119,10 @@ async function followAll(
   way: WayToAgents,
   pods: readonly AgentPod[],
   options: FlowQuery,
-  { find, terminal }: { readonly find: () => Promise<readonly AgentPod[]>; readonly terminal: Terminal },
+  {
+    terminal,
+    ...finding
+  }: { readonly find: () => Promise<readonly AgentPod[]>; readonly findAgainMs: number; readonly terminal: Terminal },
 ): Promise<never> {
   if (pods.length > FOLLOWED_MAX)
     throw new SeineError(
@@ -132,7 +136,7 @@ async function followAll(
       way.relays.keepOnly(present);
       return ask(way, present, { ...rest, since: FOLLOW_SINCE_S }, (text) => readNodeFlows(text, rest));
     },
-    find,
+    ...finding,
     print: (flows) => printNewFlows(flows, options, terminal),
     seeState: (state) => reported.see(state),
     remark: (text) => terminal.remark(safeText(`seinectl: ${text}`)),

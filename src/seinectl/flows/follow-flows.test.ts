@@ -27,6 +27,7 @@ async function followed(rounds: number, finds: readonly (readonly AgentPod[] | E
       const next = finds[found++] ?? [];
       return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
     },
+    findAgainMs: 10_000,
     print: (flows) => void printed.push(...flows.map(({ node, number }) => `${node} ${number}`)),
     seeState: () => undefined,
     remark: (text) => void remarks.push(text),

@@ -1,5 +1,6 @@
 import type { FlowLogState, FlowView } from '../../api/flow-log.ts';
-import type { AgentPod } from '../fleet/agents.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type AgentPod, followable } from '../fleet/agents.ts';
 import type { AgentReply } from '../fleet/query-agent.ts';
 import { dueFlows } from './merge-flows.ts';
 
@@ -8,8 +9,6 @@ const EVERY_MS = 2_000;
 export const FOLLOW_SINCE_S = 20;
 /** Maximum number of nodes that are followed at once. */
 export const FOLLOWED_MAX = 64;
-/** Number of questions after which agents are looked for again: a rolling update replaces their pods. */
-const FIND_EVERY = 5;
 /** Maximum number of records of a node that are remembered as printed. */
 const PRINTED_MAX = 131_072;
 
@@ -25,6 +24,8 @@ interface FollowedFlows {
   readonly ask: (pods: readonly AgentPod[]) => Promise<readonly AgentReply<NodeFlows>[]>;
   /** Returns the agents that there are now. @throws SeineError if the API server does not answer */
   readonly find: () => Promise<readonly AgentPod[]>;
+  /** Interval at which they are looked for again (ms): a rolling update replaces their pods. */
+  readonly findAgainMs: number;
   readonly print: (flows: readonly FlowView[]) => void;
   readonly seeState: (state: FlowLogState) => void;
   readonly remark: (text: string) => void;
@@ -39,6 +40,7 @@ export async function followFlows(first: readonly AgentPod[], followed: Followed
   const failures = new Map<string, string>();
   const printed = new Set<string>();
   const startMs = followed.wallMs();
+  const findEvery = Math.ceil(followed.findAgainMs / EVERY_MS);
   let pods = first;
   let waiting: readonly FlowView[] = [];
   for (let round = 1; ; round++) {
@@ -58,7 +60,7 @@ export async function followFlows(first: readonly AgentPod[], followed: Followed
     waiting = later;
     followed.print(due);
     await followed.pause(EVERY_MS);
-    if (round % FIND_EVERY === 0) pods = await presentPods(pods, followed);
+    if (round % findEvery === 0) pods = await presentPods(pods, followed);
   }
 }
 
@@ -67,13 +69,12 @@ async function presentPods(before: readonly AgentPod[], { find, remark }: Follow
   let found: readonly AgentPod[];
   try {
     found = await find();
-  } catch {
+  } catch (thrown) {
+    if (SeineError.from(thrown, 'find the agents').code === 'INVARIANT') throw thrown;
     return before; // the agents' answers show whether this is serious
   }
   const running = found.filter(({ trouble }) => trouble === undefined);
-  const known = new Set(before.map(({ node }) => node));
-  // The cluster has grown: the nodes that are followed stay.
-  const present = running.length > FOLLOWED_MAX ? running.filter(({ node }) => known.has(node)) : running;
+  const present = followable(running, new Set(before.map(({ node }) => node)), FOLLOWED_MAX);
   if (present.length === 0) return before;
   const names = new Set(before.map(({ pod }) => pod));
   for (const { node, pod } of present) if (!names.has(pod)) remark(`${node}: follows ${pod}`);

@@ -6,7 +6,7 @@ import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeLine, safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
-import { type AgentPod, type Fleet, findAgents } from '../fleet/agents.ts';
+import { type AgentPod, type Fleet, findAgainMs, findAgents } from '../fleet/agents.ts';
 import { answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
@@ -32,9 +32,6 @@ const FOLLOWED_MAX = 64;
 /** With `--follow`: interval at which events are printed in their order (ms), and number of these between queries of what cannot be followed. */
 const PRINT_EVERY_MS = 1_000;
 const ASKED_EVERY = 3;
-/** Number of intervals between looks for agents whose pods replace others; more in a large cluster, of which each look lists all agents and nodes. */
-const FOUND_EVERY = 5;
-const AGENTS_PER_INTERVAL = 50;
 /** Time that each query goes back: clocks of nodes differ (ms). */
 const OVERLAP_MS = 20_000;
 
@@ -134,7 +131,7 @@ async function follow(
   };
   const followed = new FollowedAgents(nodes, signal);
   followed.follow(reading.agents);
-  const foundEvery = Math.max(FOUND_EVERY, Math.ceil(reading.fleet.pods.length / AGENTS_PER_INTERVAL));
+  const foundEvery = Math.ceil(findAgainMs(reading.fleet.pods.length) / PRINT_EVERY_MS);
   for (let second = 1; ; second++) {
     await sleep(PRINT_EVERY_MS, undefined, { signal });
     followed.throwIfFailed();

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { isWithoutRelay } from '../fleet/agent-relay.ts';
-import type { AgentPod } from '../fleet/agents.ts';
+import { type AgentPod, followable } from '../fleet/agents.ts';
 import { parsedEvent, type TimelineEvent } from './timeline-lines.ts';
 import { type TimelineQuery, timelinePath } from './timeline-query.ts';
 
@@ -95,7 +95,7 @@ export class FollowedAgents {
 
   /** Returns the agents that can be followed: all, or if these are too many, those of the nodes that have been followed. */
   among(agents: readonly AgentPod[], most: number): readonly AgentPod[] {
-    return agents.length > most ? agents.filter(({ node }) => this.#known.has(node)).slice(0, most) : agents;
+    return followable(agents, this.#known, most);
   }
 
   /** Follows exactly these agents from now on. @returns those that are new */

@@ -104,10 +104,10 @@ export class CleanQueue<T> {
     this.#options.tooMany?.();
     for (const key of [...this.#fine]) {
       const entry = this.#waiting.get(key);
-      const instead = entry && this.#options.coarser(entry.work);
       this.#drop(key);
-      if (instead === undefined) continue;
-      this.#note(instead, afterMs, entry?.share ?? '');
+      const instead = entry && this.#options.coarser(entry.work);
+      if (entry === undefined || instead === undefined) continue;
+      this.#note(instead, afterMs, entry.share);
       this.#merged++;
     }
   }

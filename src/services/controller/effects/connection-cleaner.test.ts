@@ -152,6 +152,16 @@ describe('a cluster address of many ports', () => {
       cleaner.changed({ ...change(undefined, undefined), ports: part, hasMore: at + 100 < changed.length }, done);
     }
   };
+  /** All ports are served, and nothing is deleted for that. */
+  const served = (): ReturnType<typeof scene> => {
+    const made = scene();
+    report(
+      made.cleaner,
+      ports.map((port) => [undefined, port]),
+      never,
+    );
+    return made;
+  };
   const requests = async ({ cleaner, sent, stop }: ReturnType<typeof scene>): Promise<number> => {
     await vi.waitFor(() => expect(cleaner.waiting).toBeGreaterThan(0));
     await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 20_000 });
@@ -167,12 +177,7 @@ describe('a cluster address of many ports', () => {
       Promise.resolve(),
     );
     expect(await requests(coming)).toBeLessThanOrEqual(6);
-    const going = scene();
-    report(
-      going.cleaner,
-      ports.map((port) => [undefined, port]),
-      never,
-    );
+    const going = served();
     report(
       going.cleaner,
       ports.map((port) => [port, undefined]),
@@ -183,12 +188,7 @@ describe('a cluster address of many ports', () => {
   });
 
   it('gets a request for each port while another is served', { timeout: 30_000 }, async () => {
-    const going = scene();
-    report(
-      going.cleaner,
-      ports.map((port) => [undefined, port]),
-      never,
-    );
+    const going = served();
     report(
       going.cleaner,
       ports.slice(0, 40).map((port) => [port, undefined]),
