@@ -23,13 +23,18 @@ export interface ConnectionCount {
   readonly failed: number;
   /** Answered, but only after a retransmission. */
   readonly late: number;
-  /** The first failures, e.g. `TIMEOUT after 5000 ms`. */
+  /** Failures by kind, e.g. `99 × REFUSED, of connections opened 1203 to 1310 ms after the first`. */
   readonly failures: readonly string[];
   /** Number of connections that each endpoint answered. */
   readonly byPod: ReadonlyMap<string, number>;
 }
 
-const failuresKept = 5;
+/** Failures of one kind, and the times at which the first and the last of these connections were opened (ms since the first of all). */
+interface FailureKind {
+  readonly count: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
+}
 
 /** Opens TCP connections at a steady rate, has each answered, and counts losses, until stopped. */
 export class ConnectionStream {
@@ -38,7 +43,8 @@ export class ConnectionStream {
   readonly #finished: Promise<void>;
   readonly #open = new Set<Promise<void>>();
   readonly #byPod = new Map<string, number>();
-  readonly #failures: string[] = [];
+  readonly #failures = new Map<string, FailureKind>();
+  readonly #startMs = performance.now();
   #opened = 0;
   #failed = 0;
   #late = 0;
@@ -62,7 +68,11 @@ export class ConnectionStream {
     this.#stopping.abort();
     await this.#finished;
     await Promise.all(this.#open);
-    return { opened: this.#opened, failed: this.#failed, late: this.#late, failures: this.#failures, byPod: this.#byPod };
+    const failures = [...this.#failures].map(
+      ([why, { count, firstMs, lastMs }]) =>
+        `${count} × ${why}, of connections opened ${firstMs.toFixed(0)} to ${lastMs.toFixed(0)} ms after the first`,
+    );
+    return { opened: this.#opened, failed: this.#failed, late: this.#late, failures, byPod: this.#byPod };
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -78,26 +88,28 @@ export class ConnectionStream {
   #openOne(): void {
     this.#opened++;
     const { from, address, port } = this.#wanted;
+    const openedMs = performance.now() - this.#startMs;
     const one = ask({ from, protocol: 'tcp', address, port, timeoutMs })
       .then(
-        (outcome) => this.#count(outcome),
-        (error: unknown) => this.#fail(String(error)),
+        (outcome) => this.#count(outcome, openedMs),
+        (error: unknown) => this.#fail(String(error), openedMs),
       )
       .finally(() => this.#open.delete(one));
     this.#open.add(one);
   }
 
-  #count(outcome: Outcome): void {
+  #count(outcome: Outcome, openedMs: number): void {
     if (outcome.is !== 'OK') {
-      this.#fail(`${outcome.is === 'UNREACHABLE' ? outcome.errno : outcome.is} after ${outcome.ms} ms`);
+      this.#fail(outcome.is === 'UNREACHABLE' ? outcome.errno : outcome.is, openedMs);
       return;
     }
     if (outcome.ms >= lateMs) this.#late++;
     this.#byPod.set(outcome.answer.pod, (this.#byPod.get(outcome.answer.pod) ?? 0) + 1);
   }
 
-  #fail(why: string): void {
+  #fail(why: string, openedMs: number): void {
     this.#failed++;
-    if (this.#failures.length < failuresKept) this.#failures.push(why);
+    const { count, firstMs } = this.#failures.get(why) ?? { count: 0, firstMs: openedMs };
+    this.#failures.set(why, { count: count + 1, firstMs, lastMs: openedMs });
   }
 }

@@ -65,7 +65,7 @@ export interface FlowView {
   readonly ingress?: FlowDecision;
   /** Reason of a denial or refusal, in words. */
   readonly reason?: string;
-  /** Number of further packets like it that were denied within a second. */
+  /** Number of further packets like it: denied ones, or those that a client sent to open the connection before the first was answered. */
   readonly repeated?: number;
   readonly packets?: { readonly out: string; readonly in: string };
   readonly bytes?: { readonly out: string; readonly in: string };

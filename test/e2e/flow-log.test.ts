@@ -114,6 +114,10 @@ async function countedBy(number: number): Promise<Readonly<Record<'opened' | 'de
   return { opened, denied: egress + ingress };
 }
 
+function packetsOf(flows: readonly FlowView[], wanted: 'opened' | 'denied'): number {
+  return flows.reduce((sum, { event, repeated = 0 }) => (event === wanted ? sum + 1 + repeated : sum), 0);
+}
+
 function counts(keys: readonly string[]): Readonly<Record<string, number>> {
   const sums: Record<string, number> = {};
   for (const key of keys.toSorted()) sums[key] = (sums[key] ?? 0) + 1;
@@ -158,12 +162,23 @@ it(`records each of ${total} connections with its pods, Service and policies, or
     for (const [at, { flows, state }] of answers.entries()) {
       const counted = await countedBy(at + 1);
       const { meter, rate, queue, denied } = state.losses;
-      expect(flows.filter(({ event }) => event === 'opened').length + meter + rate + queue).toBe(counted.opened);
-      const packets = flows.filter(({ event }) => event === 'denied').reduce((sum, { repeated = 0 }) => sum + 1 + repeated, 0);
-      expect(packets + denied).toBe(counted.denied);
+      expect(packetsOf(flows, 'opened') + meter + rate + queue).toBe(counted.opened);
+      expect(packetsOf(flows, 'denied') + denied).toBe(counted.denied);
     }
   });
   console.info(`seed ${seed}: ${total} connections, ${lost} counted as lost`);
+});
+
+it('records a connection once whose client sends ten datagrams before the first is answered', async () => {
+  const [first, count] = [42_000, 5];
+  const ports = Array.from({ length: count }, (_, at) => first + at);
+  const node = lab.lab.pod('client-1').node;
+  for (const port of ports) await openUdp(port, lab.ip('web-2', 'ipv4'), 10);
+  await eventually(async () => {
+    const { flows } = await read(node);
+    const recordedPorts = flows.flatMap(({ event, source: { port = 0 } }) => (event === 'opened' && ports.includes(port) ? [port] : []));
+    expect(recordedPorts.toSorted()).toEqual(ports);
+  });
 });
 
 it('names the policy that denies, the Service, and both ends', async () => {
@@ -372,13 +387,13 @@ async function notSampledBy(number: number): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(/n_packets=(\d+)/.exec(line)?.[1]), 0);
 }
 
-/** Opens a connection of `client-1` from this port, whose first packets may be lost. */
-async function openUdp(port: number, address: string): Promise<void> {
+/** Opens a connection of `client-1` from this port, whose first packets may be lost. @param together number of datagrams at once */
+async function openUdp(port: number, address: string, together = 1): Promise<void> {
   const socket = await bindUdpIn(lab.place('client-1'), lab.ip('client-1', 'ipv4'), port);
   try {
     const answered = new Promise<void>((resolve) => socket.once('message', () => resolve()));
     await eventually(async () => {
-      socket.send('who\n', 80, address);
+      for (let count = 0; count < together; count++) socket.send('who\n', 80, address);
       expect(await Promise.race([answered.then(() => 'answered'), nextTurn('waiting')])).toBe('answered');
     });
   } finally {

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
 import { FlowLog, type FlowLogOptions } from './flow-log.ts';
@@ -39,9 +39,16 @@ const connection = (source: string, destination: string, asked?: string): SeenCo
   asked: { ip: parseIp(asked ?? destination), port: asked === undefined ? 8_080 : 80 },
 });
 
+const connectionFrom = (port: number): SeenConnection => ({
+  ...connection('10.0.0.5', '10.0.1.9'),
+  source: { ip: parseIp('10.0.0.5'), port },
+});
+
+const echo: SeenConnection = { protocol: 1, source: { ip: parseIp('10.0.0.5') }, destination: { ip: parseIp('10.0.1.9') } };
+
 it('records ends, Service and the decision of the pod that is here', () => {
   const { log } = opened();
-  log.opened(connection('10.0.0.5', '10.0.1.9', '10.96.0.20'), 'pod');
+  log.opened({ connection: connection('10.0.0.5', '10.0.1.9', '10.96.0.20') }, 'pod');
   expect(log.get(0)).toMatchObject({
     ...{ event: 'opened', verdict: 'allowed', reporter: 'source' },
     source: { kind: 'pod', name: 'shop/web-1' },
@@ -49,7 +56,7 @@ it('records ends, Service and the decision of the pod that is here', () => {
     service: { name: 'shop/db', port: 80 },
     egress: { verdict: 'allowed', by: [] },
   });
-  log.opened(connection('10.0.1.9', '10.0.0.5'), 'tunnel');
+  log.opened({ connection: connection('10.0.1.9', '10.0.0.5') }, 'tunnel');
   expect(log.get(1)).toMatchObject({ reporter: 'destination', ingress: { verdict: 'allowed', by: [] } });
   expect(log.get(1)?.service).toBeUndefined();
 });
@@ -60,15 +67,50 @@ it.each([
   ['192.0.2.1', { kind: 'node', name: 'node-1' }],
 ])('names the end %s', (address, end) => {
   const { log } = opened();
-  log.opened(connection('10.0.0.5', address), 'pod');
+  log.opened({ connection: connection('10.0.0.5', address) }, 'pod');
   expect(log.get(0)?.destination).toMatchObject(end);
+});
+
+describe('a second packet that opens a connection', () => {
+  const udp: SeenConnection = { ...connection('10.0.0.5', '10.0.1.9', '10.96.0.20'), protocol: 17 };
+  const syn = (sequence: number) => ({ connection: connection('10.0.0.5', '10.0.1.9'), tcp: { sequence, acknowledgment: 0, flags: 2 } });
+
+  it.each([
+    ['UDP', { connection: udp }, { connection: udp }],
+    ['TCP', syn(77), syn(77)],
+  ])('is counted with the first over %s', (_, first, second) => {
+    const { log } = opened();
+    for (const packet of [first, second, second, second]) log.opened(packet, 'pod');
+    expect([log.numbers.next, log.lossesTotal.rate, log.get(0)?.repeated]).toEqual([1, 0, 3]);
+  });
+
+  it.each([
+    ['with another sequence number', syn(77), syn(78), 0],
+    ['ten seconds later', { connection: udp }, { connection: udp }, 10_000],
+    ['to another endpoint', { connection: udp }, { connection: { ...udp, destination: connectionFrom(1).source } }, 0],
+    ['of ICMP, which has no ports', { connection: echo }, { connection: echo }, 0],
+  ])('is another connection %s', (_, first, second, laterMs) => {
+    const { log, clock } = opened();
+    log.opened(first, 'pod');
+    clock.wall += laterMs;
+    log.opened(second, 'pod');
+    expect([log.get(0)?.repeated, log.get(1)?.event]).toEqual([undefined, 'opened']);
+  });
+
+  it('is another connection after the end of the first', () => {
+    const { log } = opened();
+    log.opened(syn(77), 'pod');
+    log.ended({ ...syn(78), isReply: false }, 'pod');
+    log.opened(syn(77), 'pod');
+    expect([0, 1, 2].map((number) => log.get(number)?.event)).toEqual(['opened', 'closed', 'opened']);
+  });
 });
 
 it('counts openings beyond the rate of the node, and keeps the share of another namespace', () => {
   const { log, clock } = opened();
-  for (let count = 0; count < 5; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  for (let count = 0; count < 5; count++) log.opened({ connection: connectionFrom(40_000 + count) }, 'pod');
   expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 3]);
-  log.opened(connection('10.0.0.6', '10.0.1.9'), 'pod');
+  log.opened({ connection: connection('10.0.0.6', '10.0.1.9') }, 'pod');
   expect(log.numbers.next).toBe(3);
   clock.wall += 10 * 60_000;
   expect([log.lossesSince(clock.wall).rate, log.lossesSince(0).rate]).toEqual([0, 3]);
@@ -103,22 +145,22 @@ it('records a connection to a pod whose policies are suspended with the reason, 
   const closedTo: PolicyMatrix = { ...matrix, subjects: new Map([['shop/web-1', isolated]]) };
   const suspended = 'policies are suspended until noon: incident 7';
   const { log } = opened({ matrix: () => closedTo, notEnforcedFor: (pod) => (pod === 'shop/web-1' ? suspended : undefined) });
-  log.opened(connection('10.0.1.9', '10.0.0.5'), 'tunnel');
+  log.opened({ connection: connection('10.0.1.9', '10.0.0.5') }, 'tunnel');
   expect(log.get(0)).toMatchObject({ event: 'opened', verdict: 'would-deny', reason: suspended, ingress: { verdict: 'denied' } });
-  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  log.opened({ connection: connection('10.0.0.5', '10.0.1.9') }, 'pod');
   expect(log.get(1)).toMatchObject({ event: 'opened', verdict: 'allowed' });
   expect(log.get(1)?.reason).toBeUndefined();
 });
 
 it('never goes back in time, and names the time from which it is complete', () => {
   const { log, clock } = opened({ openings: 100 });
-  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  log.opened({ connection: connection('10.0.0.5', '10.0.1.9') }, 'pod');
   clock.wall -= 60_000;
-  log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  log.opened({ connection: connectionFrom(40_001) }, 'pod');
   expect(log.get(1)?.timeMs).toBe(1_000_000);
   expect(log.completeFromMs).toBe(1_000_000);
   clock.wall = 2_000_000;
-  for (let count = 0; count < 8; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  for (let count = 0; count < 8; count++) log.opened({ connection: connectionFrom(41_000 + count) }, 'pod');
   expect(log.completeFromMs).toBe(2_000_000);
 });
 
@@ -134,7 +176,7 @@ it('records the end of a connection with the names of its opening, also if the a
     names: { ownerOf: ({ text }: Ip) => changed[text], isInPodNetwork: () => true, serviceAt: () => 'shop/db' },
   });
   const seen = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
-  log.opened(seen, 'pod');
+  log.opened({ connection: seen }, 'pod');
   changed['10.0.0.5'] = 'ops/other';
   clock.wall += 5_000;
   const counters = { packets: { out: 3, in: 2 }, bytes: { out: 300, in: 200 } };
@@ -158,7 +200,7 @@ const tcp = (sequence: number, acknowledgment: number, flags = 0x10) => ({ seque
 it('records the end of a connection once, by the packet of either end, with the time and the bytes since its opening', () => {
   const { log, clock } = opened({ openings: 100 });
   const seen = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
-  log.opened(seen, 'pod');
+  log.opened({ connection: seen }, 'pod');
   // Replies have the address of the Service. Numbers begin again after 2^32.
   const replied = { ...seen, destination: { ip: parseIp('10.96.0.20'), port: 80 } };
   log.replied({ connection: replied, isReply: true, tcp: tcp(4_000, 0xffff_fff0, 0x12) });
@@ -182,7 +224,7 @@ it('records connections from before the log up to a rate of their own: none is a
   const see = (port: number) => log.seen({ connection: before(port), isReply: false, tcp: tcp(port, 1) }, 'pod');
   for (let port = 1; port <= 5; port++) see(port);
   expect([log.numbers.next, log.lossesTotal.rate]).toEqual([2, 0]);
-  for (let count = 0; count < 2; count++) log.opened(connection('10.0.0.5', '10.0.1.9'), 'pod');
+  for (let count = 0; count < 2; count++) log.opened({ connection: connectionFrom(40_000 + count) }, 'pod');
   expect([log.numbers.next, log.lossesTotal.rate]).toEqual([4, 0]);
   clock.steady += 1_000;
   see(5);
@@ -192,10 +234,10 @@ it('records connections from before the log up to a rate of their own: none is a
 it('estimates no bytes if the begin was not seen, or the segment acknowledges nothing', () => {
   const { log } = opened({ openings: 100 });
   const seen = connection('10.0.0.5', '10.0.1.9');
-  log.opened(seen, 'pod');
+  log.opened({ connection: seen }, 'pod');
   log.ended({ connection: seen, isReply: false, tcp: tcp(1, 1, 0x11) }, 'pod');
   const other = { ...seen, source: { ip: parseIp('10.0.0.5'), port: 7 } };
-  log.opened(other, 'pod');
+  log.opened({ connection: other }, 'pod');
   log.replied({ connection: other, isReply: true, tcp: tcp(1, 1, 0x12) });
   log.ended({ connection: other, isReply: true, tcp: tcp(9, 0, 0x04) }, 'tunnel');
   expect([log.get(1), log.get(3)].map((flow) => [flow?.event, flow?.bytes, flow?.estimated])).toEqual(
@@ -208,7 +250,7 @@ it('records a connection that was open before the log was on, once, and its byte
   const before = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
   for (const sequence of [1_000, 2_000]) log.seen({ connection: before, isReply: false, tcp: tcp(sequence, 50) }, 'pod');
   const since = { ...before, source: { ip: parseIp('10.0.0.5'), port: 7 } };
-  log.opened(since, 'pod');
+  log.opened({ connection: since }, 'pod');
   log.seen({ connection: since, isReply: false, tcp: tcp(1, 1) }, 'pod');
   clock.wall += 5_000;
   log.ended({ connection: before, isReply: false, tcp: tcp(4_000, 60, 0x11) }, 'pod');
@@ -237,9 +279,9 @@ it('knows which TCP connections are open: recorded, and without a recorded end',
     connection('10.0.0.5', '10.0.1.9'),
     { ...connection('10.0.0.5', '10.0.1.9'), source: { ip: parseIp('10.0.0.5'), port: 7 } },
   ];
-  log.opened(first, 'pod');
-  log.opened(second, 'pod');
-  log.opened({ ...first, protocol: 17 }, 'pod');
+  log.opened({ connection: first }, 'pod');
+  log.opened({ connection: second }, 'pod');
+  log.opened({ connection: { ...first, protocol: 17 } }, 'pod');
   log.ended({ connection: first, isReply: false }, 'pod');
   const open = Array.from({ length: log.numbers.next }, (_, number) => log.openAt(number)).filter((flow) => flow !== undefined);
   expect(open.map(({ source }) => source.port)).toEqual([7]);
@@ -248,7 +290,7 @@ it('knows which TCP connections are open: recorded, and without a recorded end',
 it('shows a connection of the tracker as its opening, or with present names, and records nothing', () => {
   const { log, clock } = opened();
   const known = connection('10.0.0.5', '10.0.1.9', '10.96.0.20');
-  log.opened(known, 'pod');
+  log.opened({ connection: known }, 'pod');
   clock.wall += 5_000;
   expect(log.nowOpen(known)).toMatchObject({ event: 'opened', timeMs: 1_000_000, service: { name: 'shop/db' } });
   expect(log.nowOpen(connection('10.0.1.9', '10.0.0.5'))).toMatchObject({

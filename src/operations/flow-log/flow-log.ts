@@ -4,11 +4,12 @@ import { serviceNextHop } from '../../dataplane/pipeline/well-known.ts';
 import { protocolNames } from '../../policy/denied-log/denied-packet.ts';
 import { FairShares } from '../../policy/denied-log/fair-shares.ts';
 import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
-import { RecordedOpenings, tupleOf } from './recorded-openings.ts';
+import { RecordedOpenings, repeatedMs, tupleOf } from './recorded-openings.ts';
 import type { FlowRecord, NumberedFlow, RecordedEnd } from './records/flow-record.ts';
 import { FlowRing } from './records/flow-ring.ts';
 import { FlowSummaryMinutes, type SummaryMinute } from './records/flow-summaries.ts';
 import { LossTally } from './records/loss-tally.ts';
+import { RecentNumbers } from './records/recent-numbers.ts';
 import {
   type AddressNames,
   type ClosedConnection,
@@ -18,11 +19,9 @@ import {
   type SeenConnection,
 } from './sources/attribution.ts';
 import { KnownDecisions } from './sources/known-decisions.ts';
-import type { LaterPacket } from './sources/seen-packet.ts';
-import { firstOfBoth, numbersNow, payloadBytes } from './sources/tcp-bytes.ts';
+import type { LaterPacket, OpeningPacket } from './sources/seen-packet.ts';
+import { firstOfBoth, firstOfOpening, numbersNow, payloadBytes } from './sources/tcp-bytes.ts';
 
-/** Time for which denied packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
-const repeatedMs = 10_000;
 /** Maximum number of denied connections for which repetitions are recognized. */
 const recentMax = 4_096;
 const TCP = 6;
@@ -48,11 +47,6 @@ export interface FlowLogOptions {
 /** Place from which a packet came. */
 type EntryPoint = 'pod' | 'gateway' | 'tunnel';
 
-interface RecentDenial {
-  readonly number: number;
-  readonly sinceMs: number;
-}
-
 /**
  * Connections of this node: each becomes a record with the names and the policies in force on arrival. What gets no record is counted by
  * cause. This class opens nothing: sources call its methods.
@@ -67,7 +61,7 @@ export class FlowLog {
   readonly #losses = new LossTally();
   readonly #summaries = new FlowSummaryMinutes();
   readonly #decisions: KnownDecisions;
-  readonly #recent = new Map<string, RecentDenial>();
+  readonly #recent: RecentNumbers;
   readonly #startMs: number;
   #newestMs: number;
   #namesRefused = 0;
@@ -80,6 +74,7 @@ export class FlowLog {
     const shares = () => new FairShares({ perSecond: options.openings, now: options.clock.steadyMs });
     [this.#shares, this.#endShares, this.#seenShares] = [shares(), shares(), shares()];
     this.#decisions = new KnownDecisions({ matrix: options.matrix, revision: options.matrixRevision });
+    this.#recent = new RecentNumbers({ keptMs: repeatedMs, max: recentMax, nowMs: options.clock.steadyMs });
     this.#startMs = options.clock.wallMs();
     this.#newestMs = this.#startMs;
   }
@@ -157,11 +152,17 @@ export class FlowLog {
   }
 
   /**
-   * Records an admitted connection.
+   * Records an admitted connection, or counts one more packet that its client sent to open it.
    *
    * @param through port by which its first packet entered this node's bridge
    */
-  opened(connection: SeenConnection, through: EntryPoint): void {
+  opened(packet: Pick<OpeningPacket, 'connection' | 'tcp'>, through: EntryPoint): void {
+    const { connection, tcp } = packet;
+    const repeated = this.#opened.repeatedBy(packet, this.#timeNow());
+    if (repeated) {
+      this.#ring.repeat(repeated.number);
+      return;
+    }
     const { source, destination, service } = this.#ends(connection);
     if (!this.#shares.take(namespaceOf(through === 'tunnel' ? destination : source))) {
       this.lost('rate', 1);
@@ -185,6 +186,7 @@ export class FlowLog {
       ...(ingress && { ingress }),
     });
     this.#opened.add(connection, number);
+    if (tcp) this.#ring.setFirst(number, firstOfOpening(tcp));
   }
 
   /** Notes the packet that answered the first one of a TCP connection: where what its other end sends begins. */
@@ -273,28 +275,18 @@ export class FlowLog {
 
   /** Reports whether this key was seen within the last seconds, and remembers it. */
   #isRepeated(key: string): boolean {
-    const sinceMs = this.#options.clock.steadyMs();
-    const recent = this.#recent.get(key);
-    if (recent && sinceMs - recent.sinceMs < repeatedMs) return true;
-    this.#remember(key, { number: -1, sinceMs });
+    if (this.#recent.of(key) !== undefined) return true;
+    this.#recent.add(key, -1);
     return false;
-  }
-
-  #remember(key: string, denial: RecentDenial): void {
-    this.#recent.delete(key);
-    this.#recent.set(key, denial);
-    const [oldest] = this.#recent.keys();
-    if (oldest !== undefined && this.#recent.size > recentMax) this.#recent.delete(oldest);
   }
 
   /** Records a denied connection, or counts one more packet of it. */
   denied(connection: DeniedConnection): void {
     const { direction, by, reason } = connection;
     const key = keyOf(connection);
-    const nowMs = this.#options.clock.steadyMs();
-    const recent = this.#recent.get(key);
-    if (recent && nowMs - recent.sinceMs < repeatedMs) {
-      this.#ring.repeat(recent.number);
+    const repeated = this.#recent.of(key);
+    if (repeated !== undefined) {
+      this.#ring.repeat(repeated);
       return;
     }
     const { source, destination, service } = this.#ends(connection);
@@ -307,13 +299,13 @@ export class FlowLog {
       ...(service && { service }),
       [direction]: { verdict: 'denied', by },
     });
-    this.#remember(key, { number, sinceMs: nowMs });
+    this.#recent.add(key, number);
   }
 
   /** Marks a denied connection as one whose client got an answer. */
   answered(connection: DeniedConnection): void {
-    const recent = this.#recent.get(keyOf(connection));
-    if (recent) this.#ring.refuse(recent.number);
+    const number = this.#recent.of(keyOf(connection));
+    if (number !== undefined) this.#ring.refuse(number);
   }
 
   /** Records a connection that was refused without a policy, e.g. to a Service without endpoints. */
@@ -364,10 +356,14 @@ export class FlowLog {
     return kind === 'pod' ? name !== undefined && subjects.has(name) : ownNode.has(ip.text);
   }
 
-  #add(record: Omit<FlowRecord, 'timeMs'>): number {
-    // Order is that of time within a boot: a clock that was set back does not go back here.
+  /** Time of a record that is added now. Order is that of time within a boot: a clock that was set back does not go back here. */
+  #timeNow(): number {
     this.#newestMs = Math.max(this.#newestMs, this.#options.clock.wallMs());
-    const whole: FlowRecord = { timeMs: this.#newestMs, ...record };
+    return this.#newestMs;
+  }
+
+  #add(record: Omit<FlowRecord, 'timeMs'>): number {
+    const whole: FlowRecord = { timeMs: this.#timeNow(), ...record };
     const key = `${record.event} ${record.verdict}`;
     this.#counters.set(key, (this.#counters.get(key) ?? 0) + 1);
     this.#summaries.add(whole);

@@ -2,6 +2,11 @@ import type { NumberedFlow } from './records/flow-record.ts';
 import type { FlowRing } from './records/flow-ring.ts';
 import { OpenedIndex } from './records/opened-index.ts';
 import type { SeenConnection } from './sources/attribution.ts';
+import { firstOfOpening } from './sources/tcp-bytes.ts';
+import type { OpeningPacket } from './sources/seen-packet.ts';
+
+/** Time for which denied or opening packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
+export const repeatedMs = 10_000;
 
 type IndexedEnds = Pick<SeenConnection, 'protocol' | 'source' | 'destination'>;
 
@@ -26,6 +31,22 @@ export class RecordedOpenings {
   /** Returns the record of a connection, by the address that its client requested if that is known. */
   of({ protocol, source, destination, asked }: SeenConnection): NumberedFlow | undefined {
     return (asked && this.#find({ protocol, source, destination: asked })) ?? this.#find({ protocol, source, destination });
+  }
+
+  /**
+   * Returns the record of the connection of which a packet is a further opening one. A packet that its client repeats before the first is
+   * answered opens no connection, but OVS copies it if it waited beside the first.
+   *
+   * @param timeMs time of the packet, by the clock of the records
+   */
+  repeatedBy({ connection, tcp }: Pick<OpeningPacket, 'connection' | 'tcp'>, timeMs: number): NumberedFlow | undefined {
+    const { source, destination } = connection;
+    if (source.port === undefined) return undefined; // echoes of several processes have the same ends
+    const flow = this.of(connection);
+    if (!flow || flow.event !== 'opened' || this.#ring.isEnded(flow.number) || timeMs - flow.timeMs >= repeatedMs) return undefined;
+    const isSame = flow.destination.ip.text === destination.ip.text && flow.destination.port === destination.port;
+    // Another connection of these ports begins with another number.
+    return isSame && (!tcp || firstOfOpening(tcp).out === this.#ring.first(flow.number).out) ? flow : undefined;
   }
 
   #find(ends: IndexedEnds): NumberedFlow | undefined {

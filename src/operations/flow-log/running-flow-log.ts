@@ -118,7 +118,7 @@ export class RunningFlowLog {
   opened(packet: PacketIn): void {
     this.#counts.received('opened', portOf(packet));
     const opening = readOpening(packet);
-    if (opening) this.flows.opened(opening.connection, placeOf(opening.inPort));
+    if (opening) this.flows.opened(opening, placeOf(opening.inPort));
   }
 
   /** Records the copy of a packet that ended a TCP connection. */

@@ -7,7 +7,7 @@ import type { SeenConnection } from './attribution.ts';
 const protocolNumbers = new Map(Object.entries(protocolNames).map(([number, name]) => [name, Number(number)]));
 
 /** Copy of a packet that opens a connection, and the port by which it entered. */
-interface OpeningPacket {
+export interface OpeningPacket {
   readonly inPort: number;
   readonly connection: SeenConnection;
   /** Present in a TCP segment. */

@@ -10,6 +10,11 @@ interface FirstNumbers {
   readonly in?: number;
 }
 
+/** Returns the number of the first byte of the client, from the SYN that opens a connection. Pure. */
+export function firstOfOpening({ sequence, flags }: TcpNumbers): FirstNumbers {
+  return (flags & SYN) === 0 ? {} : { out: (sequence + 1) >>> 0 };
+}
+
 /** Returns the numbers of the first bytes of both directions, from the SYN that answers. Pure. */
 export function firstOfBoth({ sequence, acknowledgment, flags }: TcpNumbers): FirstNumbers {
   return (flags & SYN) === 0 ? {} : { out: acknowledgment, in: (sequence + 1) >>> 0 };
