@@ -34,7 +34,7 @@ it('treats __proto__ as a member like any other', () => {
 });
 
 it('spends no time on a number that no column could contain', () => {
-  const startMs = performance.now();
+  const before = process.cpuUsage();
   expect(roundTrip(`{"a":${'9'.repeat(1_000_000)}}`)).toEqual({ a: Number.POSITIVE_INFINITY });
-  expect(performance.now() - startMs).toBeLessThan(1_000);
+  expect(process.cpuUsage(before).user).toBeLessThan(1_000_000);
 });

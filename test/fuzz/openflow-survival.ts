@@ -26,11 +26,20 @@ export function survive(bytes: Uint8Array): Verdict {
   const verdict = verdictOf(bytes);
   if (performance.now() - startMs <= maxMs) return verdict;
   // On a busy host anything takes long; CPU time counts then.
-  const before = process.cpuUsage();
-  verdictOf(bytes);
-  const { user, system } = process.cpuUsage(before);
-  if (user + system > maxMs * 1000) throw new Error(`took more than ${maxMs} ms`);
+  const usedMs = leastCpuMs(() => verdictOf(bytes));
+  if (usedMs > maxMs) throw new Error(`took ${usedMs} ms of CPU time, more than ${maxMs} ms`);
   return verdict;
+}
+
+/** Returns the CPU time of this thread for work (ms), the least of some attempts: garbage collection may take more of one than the work. */
+export function leastCpuMs(work: () => unknown, attempts = 5): number {
+  const used = Array.from({ length: attempts }, () => {
+    const before = process.threadCpuUsage();
+    work();
+    const { user, system } = process.threadCpuUsage(before);
+    return (user + system) / 1000;
+  });
+  return Math.min(...used);
 }
 
 function verdictOf(bytes: Uint8Array): Verdict {

