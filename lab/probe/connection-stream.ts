@@ -30,7 +30,7 @@ export interface ConnectionCount {
 }
 
 /** Failures of one kind, and the times at which the first and the last of these connections were opened (ms since the first of all). */
-interface FailureKind {
+interface CountedFailure {
   readonly count: number;
   readonly firstMs: number;
   readonly lastMs: number;
@@ -43,7 +43,7 @@ export class ConnectionStream {
   readonly #finished: Promise<void>;
   readonly #open = new Set<Promise<void>>();
   readonly #byPod = new Map<string, number>();
-  readonly #failures = new Map<string, FailureKind>();
+  readonly #failures = new Map<string, CountedFailure>();
   readonly #startMs = performance.now();
   #opened = 0;
   #failed = 0;

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { encodeFrame } from '../../../test/support/frame.ts';
 import { bytesOf } from '../../base/bytes/bytes.ts';
 import { silentLog } from '../../base/log/log.ts';
@@ -26,6 +26,7 @@ let take: (packet: PacketIn) => void;
 let halfOpen: HalfOpenConnections;
 
 beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['performance'] });
   sent = [];
   halfOpen = new HalfOpenConnections(
     {
@@ -35,6 +36,8 @@ beforeEach(() => {
     silentLog,
   );
 });
+
+afterEach(() => void vi.useRealTimers());
 
 describe.each([
   { family: 'ipv4', client: '10.10.0.5', endpoint: '10.10.4.9', service: '10.96.0.10', zone: 65520, snat: 65521, field: 'ip_dst' },
@@ -81,16 +84,11 @@ describe.each([
   });
 
   it('that resets long after only has the attempt deleted', () => {
-    vi.useFakeTimers({ toFake: ['performance'] });
-    try {
-      take(packetIn(frame('syn'), fields));
-      sent.length = 0;
-      vi.advanceTimersByTime(3_001);
-      take(packetIn(frame('rst'), fields));
-      expect(sent).toEqual([flush(direct)]);
-    } finally {
-      vi.useRealTimers();
-    }
+    take(packetIn(frame('syn'), fields));
+    sent.length = 0;
+    vi.advanceTimersByTime(3_001);
+    take(packetIn(frame('rst'), fields));
+    expect(sent).toEqual([flush(direct)]);
   });
 
   it('of a Service is probed by an answer that no server sent', () => {
