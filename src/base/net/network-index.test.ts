@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cidrContains, cidrOf, ipFromValue, overlaps, parseCidr, parseIp } from './ip.ts';
-import { containedInMany, overlapsAny } from './network-index.ts';
+import { containedInMany, NetworkMap, overlapsAny } from './network-index.ts';
 
 it('contains an address exactly if one of the networks does', () => {
   const texts = ['0.0.0.0/0', '10.0.0.0/8', '10.1.2.3/32', '224.0.0.0/4', '::/0', 'fd00::/8', '::1/128'];
@@ -11,6 +11,15 @@ it('contains an address exactly if one of the networks does', () => {
     const isIn = containedInMany(networks);
     for (const ip of asked) expect(isIn(ip)).toBe(networks.some((network) => cidrContains(network, ip)));
   }
+});
+
+it('finds the values of all networks that contain an address', () => {
+  const texts = ['0.0.0.0/0', '10.0.0.0/8', '10.1.2.3/32', '10.1.2.3/32', '::/0', 'fd00::/8', '::1/128'];
+  const asked = ['0.0.0.0', '10.1.2.3', '11.0.0.0', '255.255.255.255', '::', '::1', 'fd00::1', 'fe80::1'].map(parseIp);
+  const map = new NetworkMap<number>();
+  for (const [at, text] of texts.entries()) map.add(parseCidr(text), at);
+  for (const ip of asked)
+    expect([...map.at(ip)].sort()).toEqual([...texts.keys()].filter((at) => cidrContains(parseCidr(texts[at] ?? ''), ip)));
 });
 
 it('overlaps a network exactly if one of the networks does', () => {

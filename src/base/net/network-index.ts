@@ -17,6 +17,26 @@ export function containedInMany(networks: readonly Cidr[]): (ip: Ip) => boolean 
   };
 }
 
+/** Values by network: the work to find those of an address grows only with the number of prefix lengths. */
+export class NetworkMap<T> {
+  readonly #byLength: Readonly<Record<Family, Map<bigint, Map<bigint, T[]>>>> = { ipv4: new Map(), ipv6: new Map() };
+
+  add({ family, prefixLength, network }: Cidr, value: T): void {
+    const hostBits = BigInt(addressBits(family) - prefixLength);
+    const byStart = this.#byLength[family].get(hostBits) ?? new Map<bigint, T[]>();
+    this.#byLength[family].set(hostBits, byStart);
+    const start = network.value >> hostBits;
+    const known = byStart.get(start);
+    if (known) known.push(value);
+    else byStart.set(start, [value]);
+  }
+
+  /** Returns the values of all networks that contain the address. */
+  at({ family, value }: Pick<Ip, 'family' | 'value'>): readonly T[] {
+    return [...this.#byLength[family]].flatMap(([hostBits, byStart]) => byStart.get(value >> hostBits) ?? []);
+  }
+}
+
 /** Returns a function that reports whether a network overlaps any of `networks`, without comparing it with each. */
 export function overlapsAny(networks: readonly Cidr[]): (network: Cidr) => boolean {
   const startsInNetworks = containedInMany(networks);

@@ -17,8 +17,12 @@ export interface InstalledFlow {
 
 /** Flows and groups of a bridge. */
 export interface FlowSource {
-  /** Visits the flows of a table in any order. The visitor copies what it keeps: bytes may be views into a message. */
-  visit(table: number, visitor: (flow: InstalledFlow) => void): Promise<void>;
+  /**
+   * Visits the flows of a table in any order. The visitor copies what it keeps: bytes may be views into a message.
+   *
+   * @param packet packet for which a flow is selected: flows that do not match it may be left out; absent: all are visited
+   */
+  visit(table: number, visitor: (flow: InstalledFlow) => void, packet?: PacketState): Promise<void>;
   /** Buckets of a group, each with its actions; undefined if there is no such group. */
   buckets(group: number): Promise<readonly (readonly Action[])[] | undefined>;
 }
@@ -41,7 +45,7 @@ export async function selectFlow(source: FlowSource, table: number, packet: Pack
   let best: InstalledFlow | undefined;
   let other: InstalledFlow | undefined;
   let unknown: InstalledFlow | undefined;
-  await source.visit(table, (flow) => {
+  const consider = (flow: InstalledFlow): void => {
     if (best && flow.priority < best.priority) return;
     const tests = conditionOf(flow);
     if (!tests) {
@@ -51,7 +55,8 @@ export async function selectFlow(source: FlowSource, table: number, packet: Pack
     if (!packet.meets(tests)) return;
     if (best?.priority === flow.priority) other = kept(flow);
     else [best, other] = [kept(flow), undefined];
-  });
+  };
+  await source.visit(table, consider, packet);
   if (unknown && (!best || unknown.priority >= best.priority)) return { unreadable: `${described(unknown)}: the match cannot be read` };
   if (!best) return {};
   if (other && !sameBytes(best.instructions, other.instructions))

@@ -1,3 +1,4 @@
+import type { Family, Ip } from '../../base/net/ip.ts';
 import { type FieldName, fields, type Subfield } from '../../openflow/match/fields.ts';
 
 /** Fields that the walk knows, 32-bit words each, the most significant word first. `xreg` and `xxreg` are views of the registers. */
@@ -118,4 +119,20 @@ export class PacketState {
 
 export function maskOf(bits: number): bigint {
   return (1n << BigInt(bits)) - 1n;
+}
+
+/** Address in a packet. */
+export type PacketAddress = Pick<Ip, 'family' | 'value'>;
+
+/** Fields by which flows match addresses. */
+const addressFields: Readonly<Record<Family, readonly KnownField[]>> = {
+  ipv4: ['ip_src', 'ip_dst', 'arp_spa', 'arp_tpa', 'tun_src'],
+  ipv6: ['ipv6_src', 'ipv6_dst', 'nd_target', 'tun_ipv6_src'],
+};
+
+/** Returns the addresses in those fields of a packet; fields that it lacks are zero. */
+export function addressesOf(packet: PacketState): readonly PacketAddress[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) =>
+    Array.from(new Set(addressFields[family].map((field) => packet.get(field))), (value) => ({ family, value })),
+  );
 }

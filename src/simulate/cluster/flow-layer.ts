@@ -1,5 +1,6 @@
 import type { Wanted } from '../../dataplane/desired/host-entries.ts';
 import { type FlowSource, type InstalledFlow, readOnce } from '../../dataplane/flow-walk/installed-flow.ts';
+import type { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
 import { cookieOf, type Owner } from '../../dataplane/pipeline/cookie.ts';
 import {
   type BridgeKey,
@@ -14,8 +15,20 @@ import {
 import type { Action } from '../../openflow/actions/action.ts';
 import { decodeGroupMod } from '../../openflow/groups/group.ts';
 
+/** Flows of a bridge whose owners are known. */
+export interface NamedFlows extends FlowSource {
+  ownerOf(cookie: bigint): Owner | undefined;
+}
+
+/** Decodes a flow, and keeps its condition. */
+export function installedFlow(key: BridgeKey, value: BridgeValue): InstalledFlow {
+  const flow = decodeFlowEntry(key, value);
+  readOnce(flow);
+  return flow;
+}
+
 /** Entries of a bridge in the bytes of OpenFlow, decoded when a packet first reaches their table. */
-export class FlowLayer implements FlowSource {
+export class FlowLayer implements NamedFlows {
   readonly entries = new Map<BridgeKey, BridgeValue>();
   readonly #owners = new Map<bigint, Owner>();
   /** Keys by table, as they are added. */
@@ -61,10 +74,7 @@ export class FlowLayer implements FlowSource {
     if (known) return known;
     const flows = (this.#tables.get(table) ?? []).flatMap((key) => {
       const value = this.entries.get(key);
-      if (value === undefined) return [];
-      const flow = decodeFlowEntry(key, value);
-      readOnce(flow);
-      return [flow];
+      return value === undefined ? [] : [installedFlow(key, value)];
     });
     this.#decoded.set(table, flows);
     return flows;
@@ -78,10 +88,10 @@ export class FlowLayer implements FlowSource {
 }
 
 /** Several layers as one bridge. */
-export class FlowLayers implements FlowSource {
-  readonly #layers: readonly FlowLayer[];
+export class FlowLayers implements NamedFlows {
+  readonly #layers: readonly NamedFlows[];
 
-  constructor(layers: readonly FlowLayer[]) {
+  constructor(layers: readonly NamedFlows[]) {
     this.#layers = layers;
   }
 
@@ -93,8 +103,8 @@ export class FlowLayers implements FlowSource {
     return undefined;
   }
 
-  async visit(table: number, visitor: (flow: InstalledFlow) => void): Promise<void> {
-    for (const layer of this.#layers) await layer.visit(table, visitor);
+  async visit(table: number, visitor: (flow: InstalledFlow) => void, packet?: PacketState): Promise<void> {
+    for (const layer of this.#layers) await layer.visit(table, visitor, packet);
   }
 
   async buckets(group: number): Promise<readonly (readonly Action[])[] | undefined> {

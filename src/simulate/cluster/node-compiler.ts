@@ -1,23 +1,28 @@
-import { type Cidr, cidrAddress, type Family, type Ip, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { finish } from '../../base/async/steps.ts';
+import { type Cidr, cidrAddress, type Family, hostCidr, type Ip, ipFromValue, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { type Mac, parseMac } from '../../base/net/mac.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
 import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
 import { compileSubject } from '../../dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
-import { compilePeer, type PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../dataplane/compile/compile-pod.ts';
 import { compileProbes, probesOwner } from '../../dataplane/compile/compile-probes.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-service-path.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { nothing } from '../../dataplane/desired/host-entries.ts';
-import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { Flow } from '../../dataplane/pipeline/flow.ts';
+import type { NumberedRow } from '../../dataplane/pipeline/flow-pattern.ts';
 import { ofPorts, podOfPorts } from '../../dataplane/pipeline/well-known.ts';
 import type { PolicyEngine } from '../../policy/engine/policy-engine.ts';
 import { PolicyFlows } from '../../policy/flows/policy-flows.ts';
+import type { PolicyMatrix } from '../../policy/matrix/matrix.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
 import type { NodeObject, PodObject } from '../../policy/verify/reference/objects.ts';
-import { FlowLayer } from './flow-layer.ts';
+import { AddressedFlows, type AddressedOwner, type OwnersByAddress } from './addressed-flows.ts';
+import { FlowLayer, type NamedFlows } from './flow-layer.ts';
 
 /** MTU of pods where the network of the nodes has 1500 (bytes). It does not affect which packets are forwarded. */
 const POD_MTU = 1_450;
@@ -84,8 +89,12 @@ export function peerOf(node: NodeObject): PeerIntent {
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
-/** Compiles what a node wants on its bridge, without Services. @param engine engine whose local pods are those of the node */
-export function compileLayer({ environment, pods }: SimulatedParts, peers: Iterable<PeerIntent>, engine: PolicyEngine): FlowLayer {
+/**
+ * Compiles what a node wants on its bridge, without its peers and Services.
+ *
+ * @param engine engine whose local pods are those of the node
+ */
+export function compileLayers({ environment, pods }: SimulatedParts, engine: PolicyEngine): readonly NamedFlows[] {
   const layer = new FlowLayer();
   layer.want(ownerOf('node'), compileNode(environment));
   layer.want(announcementsOwner, compileAnnouncements());
@@ -93,19 +102,11 @@ export function compileLayer({ environment, pods }: SimulatedParts, peers: Itera
   layer.want(timeExceededOwner, compileTimeExceeded(environment));
   layer.want(refusalsOwner, compileRefusals(environment));
   layer.want(probesOwner, compileProbes(environment));
-  for (const peer of peers) layer.want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const policyFlows = new PolicyFlows({ families });
-  const { ingress, egress, subjects } = engine.matrix;
-  const keysOf = ({ identities, relations }: typeof ingress) => ({
-    identities: new Set(identities.keys()),
-    relations: new Set(relations.keys()),
-  });
-  const { wanted } = policyFlows.update(engine.matrix, {
-    subjects: new Set(subjects.keys()),
-    ingress: keysOf(ingress),
-    egress: keysOf(egress),
-  });
-  for (const [owner, flows] of wanted) layer.want(owner, { ...nothing, flows });
+  const addressRows = new Map<Owner, NumberedRow>();
+  for (const [owner, rows] of policyRows(policyFlows, engine.matrix))
+    if ('number' in rows) addressRows.set(owner, rows);
+    else layer.want(owner, { ...nothing, flows: rows });
   for (const pod of pods) {
     const { name, ...intent } = pod;
     layer.want(ownerOf('pod', name), compilePod(intent));
@@ -114,5 +115,38 @@ export function compileLayer({ environment, pods }: SimulatedParts, peers: Itera
     const standing = classes === 'closed' ? ({ ingress: 'closed', egress: 'closed' } as const) : classes === 'free' ? {} : classes;
     layer.want(ownerOf('subject', name), { ...nothing, flows: compileSubject({ ...subject, ...standing }) });
   }
-  return layer;
+  return [layer, new AddressedFlows(ownersOf(addressRows))];
+}
+
+/** Rows of all policies, by owner. */
+function policyRows(policyFlows: PolicyFlows, matrix: PolicyMatrix): readonly (readonly [Owner, NumberedRow | readonly Flow[]])[] {
+  const keysOf = ({ identities, relations }: PolicyMatrix['ingress']) => ({
+    identities: new Set(identities.keys()),
+    relations: new Set(relations.keys()),
+  });
+  const change = { subjects: new Set(matrix.subjects.keys()), ingress: keysOf(matrix.ingress), egress: keysOf(matrix.egress) };
+  const { wanted, subjects } = finish(policyFlows.round(matrix, change));
+  policyFlows.publish(matrix, subjects);
+  return wanted.flatMap((rows) => [...rows]);
+}
+
+/** Rows for one address each. The names of their owners end with the address as a network. */
+function ownersOf(rows: ReadonlyMap<Owner, NumberedRow>): OwnersByAddress {
+  const beginnings = new Set(Array.from(rows.values(), (row) => row.rows.owners));
+  const compiled = (owner: Owner, { rows: { flowOf }, ip, number }: NumberedRow): AddressedOwner => ({
+    owner,
+    compile: () => [flowOf(ip, number)],
+  });
+  return {
+    at: (addresses) =>
+      addresses.flatMap(({ family, value }) => {
+        const { text } = hostCidr(ipFromValue(family, value));
+        return [...beginnings].flatMap((beginning) => {
+          const owner = `${beginning}${text}` as Owner;
+          const row = rows.get(owner);
+          return row ? compiled(owner, row) : [];
+        });
+      }),
+    all: () => Array.from(rows, ([owner, row]) => compiled(owner, row)),
+  };
 }

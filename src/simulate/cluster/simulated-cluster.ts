@@ -13,8 +13,10 @@ import type { SimulatedObjects } from '../objects/cluster-objects.ts';
 import { completedCluster } from '../objects/completed-cluster.ts';
 import { ObjectsIndex } from '../objects/objects-index.ts';
 import { placedPods } from '../objects/placed-pods.ts';
+import { AddressedFlows } from './addressed-flows.ts';
+import { ClusterPeers } from './cluster-peers.ts';
 import { FlowLayers } from './flow-layer.ts';
-import { type ClusterSettings, compileLayer, partsOf, peerOf, type SimulatedParts, usualSettings } from './node-compiler.ts';
+import { type ClusterSettings, compileLayers, partsOf, peerOf, type SimulatedParts, usualSettings } from './node-compiler.ts';
 import { ServiceLayers } from './service-layers.ts';
 import { serviceNetworks } from './service-networks.ts';
 
@@ -43,7 +45,7 @@ export class SimulatedCluster {
   readonly #engine = new PolicyEngine(SIMULATED_NODE, Number.MAX_SAFE_INTEGER);
   readonly #services: ServiceLayers;
   readonly #nodes: ReadonlyMap<string, NodeObject>;
-  readonly #peers: readonly PeerIntent[];
+  readonly #peers: ClusterPeers;
   readonly #podsOfNode: ReadonlyMap<string, readonly PodObject[]>;
   readonly #podsByName = new Map<string, PodObject>();
   readonly #compiled = new Map<string, SimulatedNode>();
@@ -59,7 +61,7 @@ export class SimulatedCluster {
     this.#settings = known ?? usualSettings(serviceNetworks(this.objects));
     const { nodes, pods } = this.objects;
     this.#nodes = new Map(nodes.map((node) => [node.metadata.name, node]));
-    this.#peers = nodes.map(peerOf);
+    this.#peers = new ClusterPeers(nodes.map(peerOf));
     this.#podsOfNode = Map.groupBy(pods.filter(isPoliced), ({ spec }) => spec.nodeName ?? '');
     for (const pod of pods) this.#podsByName.set(keyOf(pod), pod);
     this.#index = new ObjectsIndex(this.objects);
@@ -86,11 +88,11 @@ export class SimulatedCluster {
 
   /** The other nodes, as one reaches them. */
   peersOf(name: string): readonly PeerIntent[] {
-    return this.#peers.filter((peer) => peer.name !== name);
+    return this.#peers.of(name);
   }
 
   peerAt(address: string): string | undefined {
-    return this.#peers.find(({ transport }) => transport.some(({ text }) => text === address))?.name;
+    return this.#peers.nameAt(address);
   }
 
   /** Returns the node that a packet enters first: that of the sender, else of the receiver, else another one. */
@@ -125,11 +127,12 @@ export class SimulatedCluster {
     if (!object) throw new SeineError('INVALID_INPUT', `there is no node ${JSON.stringify(name)}`);
     this.#makeLocal(name);
     const parts = partsOf(object, this.#podsOfNode.get(name) ?? [], this.#settings);
-    const own = compileLayer(parts, this.peersOf(name), this.#engine);
+    const own = compileLayers(parts, this.#engine);
+    const peers = new AddressedFlows(this.#peers.flowsFor(name, parts.environment));
     const zone = object.metadata.labels?.['topology.kubernetes.io/zone'];
     const place = { name, ...(zone === undefined ? {} : { zone }) };
     const { layer, translated } = this.#services.at(place, parts);
-    return { name, ...parts, translated, flows: new FlowLayers([own, layer, this.#services.common]) };
+    return { name, ...parts, translated, flows: new FlowLayers([...own, peers, layer, this.#services.common]) };
   }
 
   #fillEngine(): void {

@@ -1,0 +1,51 @@
+import { hostCidr } from '../../base/net/ip.ts';
+import { NetworkMap } from '../../base/net/network-index.ts';
+import { compilePeerFlows, type PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import type { PacketAddress } from '../../dataplane/flow-walk/packet-state.ts';
+import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { AddressedOwner, OwnersByAddress } from './addressed-flows.ts';
+
+/** All nodes of a cluster, as others reach them, by address. */
+export class ClusterPeers {
+  readonly #peers: readonly PeerIntent[];
+  /** Positions of the peers whose pod network, or transport address, contains an address. */
+  readonly #positions = new NetworkMap<number>();
+  /** Names by transport address. */
+  readonly #names = new Map<string, string>();
+
+  constructor(peers: readonly PeerIntent[]) {
+    this.#peers = peers;
+    for (const [at, { name, podCidrs, transport }] of peers.entries()) {
+      for (const network of [...podCidrs, ...transport.map(hostCidr)]) this.#positions.add(network, at);
+      for (const { text } of transport) if (!this.#names.has(text)) this.#names.set(text, name);
+    }
+  }
+
+  /** The nodes other than `node`. */
+  of(node: string): readonly PeerIntent[] {
+    return this.#peers.filter(({ name }) => name !== node);
+  }
+
+  /** Returns the name of the node with a transport address, the first one of several. */
+  nameAt(address: string): string | undefined {
+    return this.#names.get(address);
+  }
+
+  /** Flows of a node for its peers, by their addresses: each of them matches an address of the peer's pods or of the peer itself. */
+  flowsFor(node: string, environment: NodeEnvironment): OwnersByAddress {
+    const owned = (peer: PeerIntent): AddressedOwner => ({
+      owner: ownerOf('peer', peer.name),
+      compile: () => compilePeerFlows(peer, environment),
+    });
+    return {
+      at: (addresses) => this.#at(addresses).flatMap((peer) => (peer.name === node ? [] : owned(peer))),
+      all: () => this.of(node).map(owned),
+    };
+  }
+
+  #at(addresses: readonly PacketAddress[]): readonly PeerIntent[] {
+    const found = new Set(addresses.flatMap((address) => this.#positions.at(address)));
+    return [...found].sort((a, b) => a - b).flatMap((at) => this.#peers[at] ?? []);
+  }
+}
