@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { testTags } from './test/support/test-tags.ts';
 
 /**
- * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
+ * Projects by what they need: `unit` and `fuzz` need nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
  * whole lab; `ui` needs a browser, `runtime` a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
  * another Open vSwitch, `export` the OpenTelemetry collector and tshark, `kubernetes` a real one, which is built, `release` podman, emulators and Go; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
@@ -43,7 +43,7 @@ const waiting = [
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
 const order = [
-  ['unit'],
+  ['unit', 'fuzz'],
   ['e2e', 'integration', 'waiting'],
   ['emulated'],
   ['ui'],
@@ -98,8 +98,16 @@ export default defineConfig({
             'test/soak/*.test.ts',
             'test/kubernetes/page-commands.test.ts',
             'test/release/workflow.test.ts',
-            'test/fuzz/**/*.test.ts',
           ],
+          testTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          // Coverage of all that a process has loaded is read after each input: files have one of their own.
+          name: 'fuzz',
+          include: ['test/fuzz/**/*.test.ts'],
           testTimeout: 180_000,
         },
       },

@@ -27,10 +27,10 @@ let unsteady = [];
 
 async function allTests() {
   // Unit tests have a lower CPU priority than labs, and their output is printed after the labs'.
-  const unit = runAside('unit', ['--project=unit', '--maxWorkers=2'], lowest);
+  const unit = runAside('unit', ['--project=unit', '--project=fuzz', '--maxWorkers=2'], lowest);
   // So have labs that wait most of their time, one after another.
   const waiting = runAside('waiting', ['--project=waiting', '--maxWorkers=1'], low);
-  const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
+  const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!fuzz', '--project=!waiting', '--project=!emulated'])];
   for (const [name, aside] of Object.entries({ unit, waiting })) {
     codes.push(await aside.done);
     console.log(`\n▶ beside them: ${name}`);

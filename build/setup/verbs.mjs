@@ -44,7 +44,7 @@ export const verbs = {
   'test:chaos': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/main.ts'] },
   'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test-upgrade.mjs'] },
   'test:ui': { needs: ['machine', 'browser', 'npm', 'products'], run: ['vitest', 'run', '--project', 'ui'] },
-  'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
+  'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit', '--project', 'fuzz'] },
   typecheck: { needs: ['npm'], run: ['build/typecheck.mjs'] },
   lint: { needs: ['npm'], run: ['biome', 'ci', '--error-on-warnings'] },
   render: { needs: ['npm'], run: ['build/manifests/render.ts'] },
