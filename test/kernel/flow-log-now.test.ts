@@ -63,7 +63,8 @@ async function forget(protocol: 'tcp' | 'udp', sourcePort: number): Promise<void
 
 const about = async (query: string, sourcePort: number): Promise<readonly FlowView[]> =>
   (await readFlowLog(lab, node, `${query}&from-port=${sourcePort}`)).flows.filter(({ event }) => event !== 'gap');
-const through = () => ({ namespace: 'demo', name: service.metadata.name, port: 80 });
+/** Service of the TCP connection. The other is none: soon after a Service has its addresses, agents delete earlier connections to it of UDP. */
+const through = (protocol: string) => (protocol === 'tcp' ? { namespace: 'demo', name: service.metadata.name, port: 80 } : undefined);
 
 it('lists idle connections with their pods and Service while they are open, and the end of each with its bytes', async () => {
   await turn('on');
@@ -73,7 +74,7 @@ it('lists idle connections with their pods and Service while they are open, and 
   try {
     const ports = { tcp: client.localPort ?? 0, udp: datagrams.address().port };
     const answered = new Promise<string>((resolve) => datagrams.once('message', (message) => resolve(message.toString())));
-    datagrams.send('who\n', 80, address);
+    datagrams.send('who\n', 80, lab.ip('web-1', 'ipv4'));
     expect(JSON.parse(await answered)).toMatchObject({ pod: 'demo/web-1' });
     for (const [protocol, port] of Object.entries(ports))
       await eventually(async () =>
@@ -81,7 +82,8 @@ it('lists idle connections with their pods and Service while they are open, and 
           {
             ...{ event: 'opened', verdict: 'allowed', reporter: 'both', protocol: protocol.toUpperCase(), number: -1 },
             ...{ source: { namespace: 'demo', name: 'client-1', port }, destination: { namespace: 'demo', name: 'web-1', port: 80 } },
-            ...{ service: through(), egress: { verdict: 'allowed' }, ingress: { verdict: 'allowed' } },
+            ...{ egress: { verdict: 'allowed' }, ingress: { verdict: 'allowed' } },
+            ...(through(protocol) && { service: through(protocol) }),
           },
         ]),
       );
@@ -96,7 +98,7 @@ it('lists idle connections with their pods and Service while they are open, and 
       await eventually(async () =>
         expect(await about('event=closed&last=10', port)).toMatchObject([
           {
-            service: through(),
+            ...(through(protocol) && { service: through(protocol) }),
             source: { name: 'client-1' },
             destination: { name: 'web-1' },
             packets: { in: expect.stringMatching(/^[1-9]/) },
@@ -124,8 +126,10 @@ it('lists a connection that was opened before the log was on, as seen and with t
       { event: 'seen', reporter: 'both', source: { name: 'client-1', port }, destination: { name: 'web-1', port: 80 } },
     ]);
     await forget('tcp', port);
-    await eventually(async () => expect((await about('event=closed&last=10', port)).length).toBe(1));
-    expect(await about('now=true', port)).toEqual([]);
+    await eventually(async () => expect(await about('now=true', port)).toEqual([]));
+    // With 2 a connection has events if somebody received them when it was opened. Source: nf_conntrack-sysctl of the kernel.
+    const hasEvents = (await lab.lab.exec(node, 'cat', '/proc/sys/net/netfilter/nf_conntrack_events')).trim() === '1';
+    await eventually(async () => expect(await about('event=closed&last=10', port)).toHaveLength(hasEvents ? 1 : 0));
   } finally {
     client.destroy();
   }
