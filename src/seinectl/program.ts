@@ -222,6 +222,7 @@ function hints(errno: unknown): readonly string[] {
   return [
     'Does the agent run?          kubectl -n seine-system get pods -l app.kubernetes.io/name=seine-agent -o wide; in a lab: seine-lab status',
     'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent uses apiSocket of its configuration',
-    'Is this the right host?      seinectl shows the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
+    'Is this the right host?      this command shows the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
+    'Is it no node?               seinectl cluster status; drops, trace, flows, timeline, explain, policy and capture ask nodes with a kubeconfig',
   ];
 }

@@ -11,6 +11,7 @@ import type { Terminal } from './terminal.ts';
  */
 export function refusedAnswer(thrown: unknown, terminal: Terminal): number {
   if (!(thrown instanceof SeineError) || thrown.code !== 'REFUSED') throw thrown;
+  if (thrown.context['path'] !== undefined) throw thrown; // the API server refuses the way to the agent
   const old = thrown.context['status'] === 404 ? ' (the agent may be older than this seinectl)' : '';
   terminal.remark(`seinectl: ${safeText(thrown.rawMessage)}${old}`);
   return exitCodes.unreachable;

@@ -149,7 +149,12 @@ export class FakeFleet {
     const [, pod = ''] = /\/pods\/([^/]+)\/exec$/.exec(url.pathname) ?? [];
     const agent = this.#byPod.get(pod);
     if (agent === undefined || agent.reply === 'refused') {
-      const message = JSON.stringify({ kind: 'Status', reason: 'Forbidden', message: `pods "${pod}" is forbidden`, code: 403 });
+      const message = JSON.stringify({
+        kind: 'Status',
+        reason: 'Forbidden',
+        message: `pods "${pod}" is forbidden: User "me" cannot get resource "pods/exec"`,
+        code: 403,
+      });
       socket.end(`HTTP/1.1 403 Forbidden\r\nContent-Length: ${message.length}\r\nConnection: close\r\n\r\n${message}`);
       return;
     }
@@ -260,7 +265,7 @@ function nodeObject(name: string): object {
 }
 
 function podObject(agent: FakeAgent): object {
-  const { node, pool, waiting, image = 'seine.invalid/agent:0.5.0' } = agent;
+  const { node, pool, waiting, image = `seine.invalid/agent:0.${agent.isOld ? 5 : 27}.0` } = agent;
   const state = waiting === undefined ? { running: {} } : { waiting: { reason: waiting } };
   return {
     metadata: {

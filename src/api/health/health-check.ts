@@ -14,6 +14,8 @@ export interface HealthCheck {
   readonly name: string;
   /** Interval from the end of a check to the beginning of the next one (ms). */
   readonly everyMs: number;
+  /** Registers a function that begins the next check at once, for a setting that changes during a long interval. */
+  readonly onChange?: (checkNow: () => void) => void;
   /**
    * Checks, and repairs what it may.
    *

@@ -80,3 +80,18 @@ it('rethrows a bug', async () => {
   running = undefined;
   await expect(checks.follow(check, stop.signal)).rejects.toThrow('cannot be');
 });
+
+it('begins a check at once when its settings change, whatever its interval', async () => {
+  let runs = 0;
+  let changed: () => void = () => undefined;
+  const slow: HealthCheck = {
+    ...check,
+    everyMs: 86_400_000,
+    onChange: (checkNow) => void (changed = checkNow),
+    run: () => Promise.resolve({ problems: runs++ < 0 ? [problem] : [] }),
+  };
+  running = checks.follow(slow, stop.signal);
+  await expect.poll(() => runs).toBe(1);
+  changed();
+  await expect.poll(() => runs).toBe(2);
+});

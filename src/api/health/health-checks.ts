@@ -47,9 +47,12 @@ export class HealthChecks {
   async follow(check: HealthCheck, signal: AbortSignal): Promise<void> {
     const running: RunningCheck = { check, last: undefined, problems: [], repaired: 0, failures: 0, lastError: undefined };
     this.#checks.push(running);
+    let waiting = new AbortController();
+    check.onChange?.(() => waiting.abort());
     while (!signal.aborted) {
+      waiting = new AbortController();
       await this.#run(running, signal);
-      await idle(check.everyMs, signal);
+      await idle(check.everyMs, AbortSignal.any([signal, waiting.signal]));
     }
   }
 

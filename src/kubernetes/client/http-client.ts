@@ -202,16 +202,20 @@ export async function refusal(request: KubeRequest, response: IncomingMessage): 
   const status = response.statusCode ?? 0;
   const said = await readStatus(response);
   const retryAfterMs = secondsToMs(said.retryAfterSeconds) ?? secondsToMs(Number(response.headers['retry-after'] ?? Number.NaN));
-  return new SeineError(status >= 500 ? 'UNAVAILABLE' : 'REFUSED', `the API server answered ${status} ${said.reason}: ${said.message}`, {
-    context: {
-      method: request.method ?? 'GET',
-      path: request.path,
-      status,
-      reason: said.reason,
-      causes: said.causes,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  return new SeineError(
+    status >= 500 ? 'UNAVAILABLE' : 'REFUSED',
+    `the API server answered ${[status, said.reason].join(' ').trim()}: ${said.message}`,
+    {
+      context: {
+        method: request.method ?? 'GET',
+        path: request.path,
+        status,
+        reason: said.reason,
+        causes: said.causes,
+        ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      },
     },
-  });
+  );
 }
 
 interface StatusObject {

@@ -40,6 +40,31 @@ it('records calls of the runtime with pod and stages, and failures of every comm
   ]);
 });
 
+it('records that the bridge is complete at first and after a loss, not after every change', () => {
+  const events = recorder();
+  const none = () => undefined;
+  const state = recordedNodeState(
+    { round: none, drift: none, repaired: none, failure: none, refused: none } as unknown as Parameters<typeof recordedNodeState>[0],
+    events,
+    () => [],
+  );
+  for (let count = 0; count < 3; count++) state.complete?.('bridge');
+  expect(kinds(events.noted)).toEqual(['bridge.complete']);
+  state.lost?.('bridge', ['1']);
+  state.complete?.('host');
+  for (let count = 0; count < 2; count++) state.complete?.('bridge');
+  expect(kinds(events.noted)).toEqual(['bridge.complete', 'drift.lost', 'bridge.complete']);
+  state.failure('bridge', new SeineError('UNAVAILABLE', 'no answer'));
+  state.complete?.('bridge');
+  expect(kinds(events.noted).slice(3)).toEqual(['target.failing', 'bridge.complete']);
+});
+
+it('records no failure of a connection that the agent ends', () => {
+  const events = recorder();
+  new ConnectionEvents(events).failed('bridge', new SeineError('CANCELLED', 'connection no longer needed'));
+  expect(events.noted).toEqual([]);
+});
+
 it('records changes of objects with the names of fields, and the endpoints of a Service', () => {
   const events = recorder();
   const objects = new ObjectEvents(events);

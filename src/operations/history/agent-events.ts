@@ -67,18 +67,27 @@ export function recordedNodeState(
   const subjectsOf = (part: TargetName, keys: readonly string[]): readonly string[] => [
     ...new Set(keys.slice(0, KEYS_MAX).flatMap((key) => ownersOf(part, key).flatMap(ownerSubjects))),
   ];
+  const failures = recordedFailures(then, events);
+  // Every round of the bridge ends complete: only the first one, and one after a loss or a failure, is an event.
+  let isBridgeIncomplete = true;
   return {
-    ...recordedFailures(then, events),
+    ...failures,
+    failure: (part, error) => {
+      isBridgeIncomplete ||= part === 'bridge';
+      failures.failure(part, error);
+    },
     drift: (part, keys) => {
       events.note('drift.found', subjectsOf(part, keys), { part, entries: keys.length });
       then.drift(part, keys);
     },
     lost: (part, keys) => {
+      isBridgeIncomplete ||= part === 'bridge';
       events.note('drift.lost', subjectsOf(part, keys), { part, entries: keys.length });
       then.lost?.(part, keys);
     },
     complete: (part) => {
-      if (part === 'bridge') events.note('bridge.complete', [], {});
+      if (part === 'bridge' && isBridgeIncomplete) events.note('bridge.complete', [], {});
+      isBridgeIncomplete &&= part !== 'bridge';
       then.complete?.(part);
     },
     repaired: (part, tookMs) => {
@@ -181,8 +190,8 @@ export class ConnectionEvents {
     this.#events = events;
   }
 
-  failed(what: 'ovsdb' | 'bridge', { rawMessage: cause }: SeineError): void {
-    if (this.#failing.has(what)) return;
+  failed(what: 'ovsdb' | 'bridge', { rawMessage: cause, code }: SeineError): void {
+    if (code === 'CANCELLED' || this.#failing.has(what)) return; // an agent that stops ends its connections
     this.#failing.add(what);
     this.#events.note(`${what}.failed`, [], { cause });
   }

@@ -14,5 +14,8 @@ interface BackgroundOptions {
 /** Returns the comparison of flows in the background, which follows the ConfigMap of all nodes. */
 export function openTraceCells({ port, settings, configuredMs, warnings }: BackgroundOptions): TraceCells {
   const named = { name: 'trace.background', warnings };
-  return new TraceCells({ port, everyMs: followSetting(settings, named, (live) => traceInterval(live?.traceBackground, configuredMs)) });
+  const everyMs = followSetting(settings, named, (live) => traceInterval(live?.traceBackground, configuredMs));
+  const cells = new TraceCells({ port, everyMs });
+  settings.subscribe(() => cells.settingsChanged());
+  return cells;
 }

@@ -35,7 +35,7 @@ const leases = pods.map(
 );
 
 /** Agent whose bridge lacks some flows. */
-function cellsOf(isMissing: (flow: Flow['table']) => boolean) {
+function cellsOf(isMissing: (flow: Flow['table']) => boolean, clocks?: () => { readonly wallMs: number; readonly cpuMs: number }) {
   const setting = { everyMs: 10_000 };
   const missing = { now: isMissing };
   const port = {
@@ -57,7 +57,8 @@ function cellsOf(isMissing: (flow: Flow['table']) => boolean) {
     sources: { policyPods: { replica: { get: () => undefined, entries: () => [] } }, services: { replica: { get: () => undefined } } },
     running: () => ({ ipam: { leases: () => leases }, environment: node, peers: { intents: () => peers, modesOf: () => [] } }),
   } as unknown as TraceCellsPort;
-  return { missing, setting, cells: new TraceCells({ port, everyMs: () => setting.everyMs, changeMs: 1 }) };
+  const options = { port, everyMs: () => setting.everyMs, changeMs: 1, ...(clocks && { clocks }) };
+  return { missing, setting, cells: new TraceCells(options) };
 }
 
 it('finds no difference where the bridge has the flows, and costs at most a thousandth of a CPU', async () => {
@@ -90,6 +91,55 @@ it('is turned off and on while it runs, and forgets its problems', async () => {
   expect(cells.everyMs).toBe(10_000); // from the next comparison on
   expect((await cells.run(signal)).problems).toHaveLength(1);
   expect(cells.everyMs).toBeGreaterThanOrEqual(60_000);
+});
+
+it('takes its share of a CPU, and not of the time that it waits; the first comparisons compile code', async () => {
+  const time = { wallMs: 0, cpuMs: 0 };
+  const cost = { wallMs: 250, cpuMs: 50 };
+  let isAfter = false;
+  const { cells } = cellsOf(
+    () => false,
+    () => {
+      if (isAfter) {
+        time.wallMs += cost.wallMs;
+        time.cpuMs += cost.cpuMs;
+      }
+      isAfter = !isAfter;
+      return { ...time };
+    },
+  );
+  const intervals: number[] = [];
+  for (let count = 0; count < 24; count++) {
+    await cells.run(signal);
+    intervals.push(cells.everyMs);
+    time.wallMs += cells.everyMs;
+  }
+  expect(intervals.slice(0, 20)).toEqual(Array(20).fill(10_000));
+  for (const interval of intervals.slice(20)) expect(Math.abs(interval - 50_000)).toBeLessThan(1_000);
+});
+
+it('compares again at once after the setting changed, and not after others did', () => {
+  const { cells, setting } = cellsOf(() => false);
+  let checks = 0;
+  cells.onChange(() => void checks++);
+  cells.settingsChanged();
+  expect(checks).toBe(0);
+  setting.everyMs = 1_000;
+  cells.settingsChanged();
+  cells.settingsChanged();
+  expect(checks).toBe(1);
+});
+
+it('reports a flow once, whatever connections meet it', async () => {
+  const { cells } = cellsOf((table) => table === 'state');
+  for (let count = 0; count < 30; count++) await cells.run(signal);
+  const { problems } = await cells.run(signal);
+  expect(new Set(problems.map(({ about }) => about.split(' ')[1]))).toEqual(new Set(['state']));
+  expect(problems.length).toBeLessThanOrEqual(3);
+  for (const { message } of problems) {
+    const [, from, to] = /^packets of (\S+) to (\S+) /.exec(message) ?? [];
+    expect(from).not.toBe(to);
+  }
 });
 
 it('reports no change that is over at the second reading', async () => {

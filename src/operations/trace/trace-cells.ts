@@ -4,6 +4,7 @@ import { idle } from '../../base/async/pause.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { AssumedConnections } from '../../dataplane/flow-walk/assumed-tracking.ts';
 import { walkPacket } from '../../dataplane/flow-walk/flow-walk.ts';
+import { described } from '../../dataplane/flow-walk/installed-flow.ts';
 import type { WalkedFields } from '../../dataplane/flow-walk/packet-state.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
 import { podName } from '../../pods/ipam/lease.ts';
@@ -14,8 +15,11 @@ import { packetOf } from './trace-packet.ts';
 import { isSameHop } from './trace-paths.ts';
 import { traceQuestion } from './trace-question.ts';
 
-/** Part of a CPU that the comparisons may take. */
+/** Part of a CPU that the comparisons may take, and while they find differences. */
 const CPU_SHARE = 0.001;
+const FOUND_CPU_SHARE = 0.01;
+/** CPU time that the first comparisons may take beyond their share (ms): their code is compiled. */
+const WARM_UP_MS = 1_000;
 /** Time after which a difference that remains is no change in progress (ms). */
 const CHANGE_MS = 2_000;
 /** Interval at which a check that is off looks whether it is on again (ms). */
@@ -36,6 +40,22 @@ interface TraceCellsOptions {
   /** Returns numbers from 0 to 1, without 1. */
   readonly random?: () => number;
   readonly changeMs?: number;
+  readonly clocks?: () => Clocks;
+}
+
+/** Difference for a connection. */
+interface FoundDifference {
+  readonly cell: TraceCell;
+  /** First flow that differs: all connections that meet it are one problem. */
+  readonly flow: string;
+  readonly problem: FoundProblem;
+}
+
+interface Clocks {
+  /** Monotonic. */
+  readonly wallMs: number;
+  /** CPU time of the process. */
+  readonly cpuMs: number;
 }
 
 /**
@@ -46,17 +66,35 @@ interface TraceCellsOptions {
 export class TraceCells implements HealthCheck {
   readonly name = 'trace.cells';
   readonly #options: TraceCellsOptions;
-  readonly #found = new Map<string, { readonly cell: TraceCell; readonly problem: FoundProblem }>();
-  #costMs = 0;
+  readonly #clocks: () => Clocks;
+  /** Differences by flow. */
+  readonly #found = new Map<string, FoundDifference>();
+  #settingMs: number;
   #nextMs = OFF_MS;
+  /** CPU time of comparisons that their share has not covered at a time (ms). */
+  #debt = { ms: -WARM_UP_MS, atMs: 0 };
+  #checkNow: () => void = () => undefined;
 
   constructor(options: TraceCellsOptions) {
     this.#options = options;
+    this.#clocks = options.clocks ?? clocks;
+    this.#settingMs = options.everyMs();
   }
 
-  /** Interval since the last comparison: a setting that changes meanwhile counts from the next one on. */
   get everyMs(): number {
     return this.#nextMs;
+  }
+
+  readonly onChange = (checkNow: () => void): void => {
+    this.#checkNow = checkNow;
+  };
+
+  /** Applies another interval at once: the present one may last for days. */
+  settingsChanged(): void {
+    const settingMs = this.#options.everyMs();
+    if (settingMs === this.#settingMs) return;
+    this.#settingMs = settingMs;
+    this.#checkNow();
   }
 
   async run(signal: AbortSignal): Promise<HealthCheckResult> {
@@ -66,19 +104,32 @@ export class TraceCells implements HealthCheck {
       this.#nextMs = OFF_MS;
       return { problems: [] };
     }
+    const before = this.#clocks();
     try {
       return await this.#compareAll(signal);
     } finally {
-      // A known problem ends soon after its cause, whatever the comparison takes.
-      this.#nextMs = this.#found.size > 0 ? everyMs : Math.max(everyMs, Math.round(this.#costMs / CPU_SHARE));
+      this.#nextMs = Math.max(everyMs, Math.round(this.#waitMs(before)));
     }
   }
 
+  /** Returns the wait (ms) that keeps comparisons within their share of a CPU. */
+  #waitMs(before: Clocks): number {
+    const now = this.#clocks();
+    // Both contain what else the agent does meanwhile; one the waiting for OVS and other processes, too.
+    const spentMs = Math.min(now.wallMs - before.wallMs, now.cpuMs - before.cpuMs);
+    // A known problem ends soon after its cause.
+    if (this.#found.size > 0) return spentMs / FOUND_CPU_SHARE;
+    const { ms, atMs } = this.#debt;
+    const left = ms > 0 ? Math.max(0, ms - (before.wallMs - atMs) * CPU_SHARE) : ms;
+    this.#debt = { ms: left + spentMs, atMs: before.wallMs };
+    return Math.max(0, this.#debt.ms) / CPU_SHARE;
+  }
+
   async #compareAll(signal: AbortSignal): Promise<HealthCheckResult> {
-    for (const [key, { cell }] of [...this.#found]) {
-      const problem = await this.#compared(cell, signal);
-      if (problem) this.#found.set(key, { cell, problem });
-      else this.#found.delete(key);
+    for (const [flow, { cell }] of [...this.#found]) {
+      const found = await this.#compared(cell, signal);
+      if (found) this.#found.set(flow, found);
+      else this.#found.delete(flow);
     }
     if (this.#found.size < KEPT_MAX) await this.#compareNext(signal);
     return { problems: [...this.#found.values()].map(({ problem }) => problem) };
@@ -87,13 +138,11 @@ export class TraceCells implements HealthCheck {
   async #compareNext(signal: AbortSignal): Promise<void> {
     const cell = this.#drawn();
     if (!cell) return;
-    const startedMs = performance.now();
     const first = await this.#compared(cell, signal);
-    this.#costMs = performance.now() - startedMs;
-    if (!first) return;
+    if (!first || this.#found.has(first.flow)) return;
     await idle(this.#options.changeMs ?? CHANGE_MS, signal);
-    const problem = await this.#compared(cell, signal);
-    if (problem) this.#found.set(JSON.stringify(cell), { cell, problem });
+    const found = await this.#compared(cell, signal);
+    if (found) this.#found.set(found.flow, found);
   }
 
   /** Draws a connection from or to a pod of this node; undefined without pods. */
@@ -105,8 +154,9 @@ export class TraceCells implements HealthCheck {
     if (!pod) return undefined;
     const others = [...sources.policyPods.replica.entries()].filter(([, { podIps }]) => podIps.length > 0);
     const other = this.#oneOf(others)?.[0] ?? 'outside';
-    const neighbour = this.#oneOf(own);
-    const to = this.#oneOf([other, other, neighbour ? podName(neighbour) : 'outside', 'outside']) ?? 'outside';
+    const neighbour = this.#oneOf(own.filter((each) => each !== pod));
+    const drawn = this.#oneOf([other, other, neighbour ? podName(neighbour) : 'outside', 'outside']) ?? 'outside';
+    const to = drawn === podName(pod) ? 'outside' : drawn; // a pod's packets to itself do not leave it
     const family = this.#oneOf(environment.podCidrs)?.family ?? 'ipv4';
     return { from: podName(pod), to, port: this.#oneOf(ports) ?? 'icmp', family };
   }
@@ -115,8 +165,7 @@ export class TraceCells implements HealthCheck {
     return all[Math.floor((this.#options.random ?? Math.random)() * all.length)];
   }
 
-  /** @returns the problem, if the flows differ */
-  async #compared(cell: TraceCell, signal: AbortSignal): Promise<FoundProblem | undefined> {
+  async #compared(cell: TraceCell, signal: AbortSignal): Promise<FoundDifference | undefined> {
     const { port } = this.#options;
     const packet = packetFor(port, cell);
     if (!packet) return undefined;
@@ -130,13 +179,19 @@ export class TraceCells implements HealthCheck {
     const hop = at < 0 ? installed.hops[wanted.hops.length] : wanted.hops[at];
     const table = tableName(hop?.table ?? 0) ?? String(hop?.table);
     const { from, to, port: portText, family } = cell;
-    return {
+    const problem: FoundProblem = {
       kind: 'trace.disagrees',
       about: `${from} ${table}`,
       message: `packets of ${from} to ${to} ${portText} (${family}) meet another flow in table ${table} than the agent requires`,
       remedy: `seinectl trace ${from} ${to} ${portText} --family ${family}`,
     };
+    return { cell, flow: hop?.flow ? described(hop.flow) : table, problem };
   }
+}
+
+function clocks(): Clocks {
+  const { user, system } = process.cpuUsage();
+  return { wallMs: performance.now(), cpuMs: (user + system) / 1_000 };
 }
 
 /** @returns undefined if an end is gone, or the ends have no addresses of the family */

@@ -103,7 +103,7 @@ it('names agents that did not answer with reasons, and nodes without agent, and 
   const { code, out } = await asked(kubeconfig);
   expect(out.split('\n')[0]).toBe('8 agents: 1 answered, 7 did not');
   expect(out.split('\n').filter((line) => line.startsWith('?'))).toEqual([
-    '? no answer: the API server answered 403 Forbidden: pods "POD" is forbidden; the user needs the rights to create and get pods/exec in namespace seine-system (2 nodes: node-3, node-4)',
+    '? no answer: the API server answered 403 Forbidden: User "me" cannot get resource "pods/exec"; the user needs the rights to create and get pods/exec in namespace seine-system (2 nodes: node-3, node-4)',
     expect.stringMatching(/^\? no answer: its answer is not a status \(1 node: node-7\)$/),
     '? no answer: its container agent waits: CrashLoopBackOff (1 node: node-8)',
     expect.stringMatching(/^\? no answer: no agent answers on \/run\/seine\/agent.sock: No such file or directory \(1 node: node-6\)$/),
@@ -177,9 +177,9 @@ it('counts versions', async () => {
   const { kubeconfig } = await fleetOf([well('node-1'), well('node-2', { reply: { answer: older } }), well('node-3')]);
   const { code, out } = await asked(kubeconfig, 'versions');
   expect(out.split('\n').slice(2)).toEqual([
-    'POOL     NODES  VERSION  OPEN VSWITCH  NODE.JS   IMAGE                      FIRST OF THEM',
-    'default      2  0.5.0    3.1.0         v24.21.0  seine.invalid/agent:0.5.0  node-1, node-3',
-    'default      1  0.4.0    unknown       v24.20.0  seine.invalid/agent:0.5.0  node-2',
+    'POOL     NODES  VERSION  OPEN VSWITCH  NODE.JS   IMAGE                       FIRST OF THEM',
+    'default      2  0.5.0    3.1.0         v24.21.0  seine.invalid/agent:0.27.0  node-1, node-3',
+    'default      1  0.4.0    unknown       v24.20.0  seine.invalid/agent:0.27.0  node-2',
   ]);
   expect(code).toBe(0);
 });

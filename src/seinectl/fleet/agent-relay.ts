@@ -13,8 +13,13 @@ const CONNECTIONS_MAX = 2;
 const KEPT_MS = 80_000;
 /** Beginning of what the relay writes when it has connected to the agent. */
 const GREETING = 'HTTP/1.1 102 ';
-/** Time for it (ms). The plugin of an older image prints nothing as long as its input is open. */
-const GREETING_MS = 1_500;
+/**
+ * Time for it (ms): an exec on a busy node takes seconds. The plugin of an image before 0.27 prints nothing as long as its input is open; if
+ * the tag names such a release, a short time is enough.
+ */
+const GREETING_MS = 10_000;
+const GREETING_OLD_MS = 1_500;
+const RELAY_SINCE = 27;
 
 /** HTTP client of the agent of another node. */
 interface AgentRelay {
@@ -96,10 +101,12 @@ class RelayConnections extends Agent {
   }
 
   override createConnection(_options: unknown, opened?: (error: Error | null, stream: Duplex) => void): undefined {
-    const { namespace, pod, relay } = this.#pod;
+    const { namespace, pod, relay, image } = this.#pod;
     const command = [relay.program, '--join', relay.socket];
     this.failure = undefined;
-    const stream = this.#exec.open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal).then(greeted);
+    const stream = this.#exec
+      .open({ namespace, pod, container: CONTAINER, command }, this.#closed.signal)
+      .then((open) => greeted(open, greetingMs(image)));
     stream.then(
       (open) => {
         open.on('error', () => undefined); // the request reports it
@@ -126,15 +133,20 @@ class RelayConnections extends Agent {
   }
 }
 
+function greetingMs(image: string): number {
+  const [, minor] = /:v?0\.(\d+)\.\d+/.exec(image) ?? [];
+  return minor !== undefined && Number(minor) < RELAY_SINCE ? GREETING_OLD_MS : GREETING_MS;
+}
+
 /**
  * Waits until the relay has connected to the agent. An older image is then known, and no request is on its way.
  *
  * @throws SeineError of the exec, or that of an image without relay
  */
-function greeted(stream: Duplex): Promise<Duplex> {
+function greeted(stream: Duplex, limitMs: number): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     let text = '';
-    const timer = setTimeout(() => end(withoutRelay(undefined)), GREETING_MS);
+    const timer = setTimeout(() => end(withoutRelay(undefined)), limitMs);
     const end = (error: Error): void => {
       clearTimeout(timer);
       stream.off('readable', read);

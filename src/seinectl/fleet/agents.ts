@@ -67,7 +67,9 @@ export async function findAgents(http: KubeHttp, namespace: string, pool: string
   const path = `/api/v1/namespaces/${segment(namespace)}/pods`;
   for await (const pod of listObjects({ http, turns }, { kind: 'Pod', path, labelSelector: AGENTS, project: agentPod }, signal))
     pods.push(pod);
-  pods.sort((a, b) => a.node.localeCompare(b.node, 'en', { numeric: true }) || (a.pod < b.pod ? -1 : 1));
+  // Of several pods on a node, such as an evicted one and its replacement, the first answers.
+  const isInTrouble = ({ trouble }: AgentPod): number => (trouble === undefined ? 0 : 1);
+  pods.sort((a, b) => a.node.localeCompare(b.node, 'en', { numeric: true }) || isInTrouble(a) - isInTrouble(b) || (a.pod < b.pod ? -1 : 1));
   // A pool consists of the nodes of its pods: only its manifest defines which other nodes it should have.
   if (pool !== undefined) return { pods: pods.filter((each) => each.pool === pool), without: [] };
   const served = new Set(pods.map(({ node }) => node));
@@ -128,6 +130,28 @@ const AGENTS_PER_SECOND = 50;
 /** Returns the interval (ms) at which a command that follows agents looks for them again: longer in large clusters, whose lists are long. */
 export function findAgainMs(agents: number): number {
   return Math.max(AGAIN_MS, Math.ceil(agents / AGENTS_PER_SECOND) * 1_000);
+}
+
+/** Names nodes that were followed and have no agent that answers, once for each reason. */
+export class FollowedGaps {
+  readonly #remark: (text: string) => void;
+  readonly #gaps = new Map<string, string>();
+
+  constructor(remark: (text: string) => void) {
+    this.#remark = remark;
+  }
+
+  /** @param followed agents that were followed until now. @param found all that there are */
+  see(followed: readonly AgentPod[], found: readonly AgentPod[]): void {
+    const running = new Set(found.flatMap(({ node, trouble }) => (trouble === undefined ? [node] : [])));
+    for (const node of this.#gaps.keys()) if (running.has(node)) this.#gaps.delete(node);
+    for (const node of new Set([...followed.map((each) => each.node), ...this.#gaps.keys()])) {
+      if (running.has(node)) continue;
+      const reason = found.find((pod) => pod.node === node)?.trouble ?? 'no agent has a pod there';
+      if (this.#gaps.get(node) !== reason) this.#remark(`${node} is not followed: ${reason}`);
+      this.#gaps.set(node, reason);
+    }
+  }
 }
 
 /** Returns the agents that can be followed: all, or if these are too many, those of the nodes that have been followed. */

@@ -117,10 +117,12 @@ async function askOne<T>(
   }
 }
 
-/** Text of a failure. For an exec that the API server forbids, it names the rights. */
+/** Text of a failure. For an exec that the API server forbids, it names the rights, and not the pod: it is the same for all agents. */
 export function failureText({ rawMessage, context }: SeineError, namespace: string): string {
   const isForbidden = context['status'] === 403 && String(context['path']).endsWith('/exec');
-  return isForbidden ? `${rawMessage}; the user needs the rights to create and get pods/exec in namespace ${namespace}` : rawMessage;
+  if (!isForbidden) return rawMessage;
+  const [, before = '', reason = rawMessage] = /^(.*? 403 Forbidden: )pods "[^"]*" is forbidden: (.*)$/s.exec(rawMessage) ?? [];
+  return `${before}${reason}; the user needs the rights to create and get pods/exec in namespace ${namespace}`;
 }
 
 async function askByRelay<T>(

@@ -2,14 +2,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FakeAgent, FakeFleet } from '../../../test/support/fake-fleet.ts';
+import { type FakeAgent, FakeFleet, type FakeFleetOptions } from '../../../test/support/fake-fleet.ts';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import { runCluster } from '../cluster/cluster-program.ts';
 
 let folder: string;
 let fleet: FakeFleet | undefined;
+let further: Partial<FakeFleetOptions> = {};
 
 beforeEach(() => {
+  further = {};
   folder = mkdtempSync(join(tmpdir(), 'seine-nodes-'));
 });
 afterEach(async () => {
@@ -33,6 +35,7 @@ const decided = (verdict: string): string =>
 async function seinectl(agents: readonly FakeAgent[], ...words: readonly string[]) {
   fleet = new FakeFleet({
     agents,
+    ...further,
     single: {
       '/api/v1/namespaces/shop/pods/web-0': podOn('node-1'),
       '/api/v1/namespaces/shop/pods/db-0': podOn('node-2'),
@@ -149,4 +152,29 @@ it('copies the lines of a capture, escaped', async () => {
   expect(commands.at(-1)?.slice(0, 5)).toEqual(['seinectl', 'capture', 'shop/web-0', '--for', '2s']);
   expect(out.split('\n')).toEqual(['12:00:00 web \\u001b[31m> db', 'last']);
   expect(code).toBe(0);
+});
+
+describe('names a node, and not its answer', () => {
+  it('whose agent starts', async () => {
+    const starting = { status: 503, body: 'the agent starts: waiting for Services' };
+    further = { recorded: (node) => (node === 'node-2' ? starting : undefined) };
+    const { code, out, err } = await seinectl(both({ answer: JSON.stringify({ setting: 'off', requests: [] }) }), 'policy', 'log');
+    expect(out).toContain('node-1:');
+    expect(out).not.toContain('node-2:');
+    expect(err).toContain('seinectl: no answer: the agent starts: waiting for Services (1 node: node-2)');
+    expect(code).toBe(3);
+  });
+
+  it('the way to which the API server refuses', async () => {
+    const { code, out, err } = await seinectl(
+      both({ answer: decided('allow') }, 'refused'),
+      'policy',
+      'explain',
+      'shop/web-0',
+      'shop/db-0',
+    );
+    expect(out).not.toContain('node-2:');
+    expect(err).toContain('the user needs the rights to create and get pods/exec in namespace seine-system (1 node: node-2)');
+    expect(code).toBe(3);
+  });
 });

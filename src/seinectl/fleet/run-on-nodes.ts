@@ -22,6 +22,8 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** Agents queried at a time. */
 const PARALLEL = 50;
 const CONTAINER = 'agent';
+/** HTTP status of an agent that cannot answer yet. */
+const STARTING = 503;
 
 /** Output and exit code of the command with one agent. */
 interface NodeRun {
@@ -40,8 +42,9 @@ export async function runOnNodes(command: AgentsCommand, flags: ClusterFlags, { 
     const userAgent = `seinectl/${seineVersion}`;
     const http = new KubeHttp(access, userAgent);
     try {
-      const pods = await agentsFor(http, command, flags);
-      return report(await runAll(new PodExec(access, userAgent), pods, command, terminal), command, terminal);
+      const { pods, without, unknown } = await agentsFor(http, command, flags);
+      const runs = await runAll(new PodExec(access, userAgent), pods, command, terminal);
+      return report([...runs, ...without.map(withoutAgent)], command, { terminal, unknown });
     } finally {
       http.close();
     }
@@ -54,17 +57,32 @@ export async function runOnNodes(command: AgentsCommand, flags: ClusterFlags, { 
   }
 }
 
-async function agentsFor(http: KubeHttp, { pods, any }: AgentsCommand, { agentNamespace, node }: ClusterFlags): Promise<AgentPod[]> {
+/** Agents to ask, and nodes of which nothing can be known. */
+interface AskedFleet {
+  readonly pods: readonly AgentPod[];
+  /** Nodes that should have an agent, and have none. */
+  readonly without: readonly string[];
+  /** Reason why these are not known. */
+  readonly unknown?: string | undefined;
+}
+
+async function agentsFor(http: KubeHttp, { pods, any }: AgentsCommand, { agentNamespace, node }: ClusterFlags): Promise<AskedFleet> {
   const signal = AbortSignal.timeout(OBJECTS_TIMEOUT_MS);
   const fleet = await findAgents(http, agentNamespace, undefined, signal);
   if (fleet.pods.length === 0) throw new SeineError('UNAVAILABLE', `there is no agent's pod in namespace ${agentNamespace}`);
-  if (node !== undefined) return agentsOn(fleet, [node]);
-  if (pods === undefined) return any ? fleet.pods.slice(0, 1) : [...fleet.pods];
+  const some = (asked: readonly AgentPod[]): AskedFleet => ({ pods: asked, without: [] });
+  if (node !== undefined) return some(agentsOn(fleet, [node]));
+  if (any) return some(fleet.pods.slice(0, 1));
+  if (pods === undefined) return { pods: fleet.pods, without: fleet.without ?? [], unknown: fleet.unknown };
   const nodes = new Set<string>();
   for (const pod of pods) nodes.add((await nodeOfPod(http, pod, signal)) ?? '');
   nodes.delete('');
-  if (nodes.size > 0) return agentsOn(fleet, [...nodes]);
+  if (nodes.size > 0) return some(agentsOn(fleet, [...nodes]));
   throw new SeineError('INVALID_INPUT', `neither end is a pod of the cluster: ${pods.join(', ')}`);
+}
+
+function withoutAgent(node: string): NodeRun {
+  return { node, code: exitCodes.unreachable, out: [], err: [], failure: 'no agent has a pod there' };
 }
 
 async function runAll(exec: PodExec, pods: readonly AgentPod[], command: AgentsCommand, terminal: Terminal): Promise<NodeRun[]> {
@@ -92,7 +110,7 @@ async function runOne(exec: PodExec, pod: AgentPod, command: AgentsCommand, { ro
     const error = SeineError.from(thrown, 'query an agent');
     if (error.code === 'INVARIANT') throw error;
     if (isWithoutRelay(error)) return await runThere(exec, pod, command);
-    const isAnswer = error.code === 'REFUSED' || error.code === 'INVALID_INPUT';
+    const isAnswer = (error.code === 'REFUSED' || error.code === 'INVALID_INPUT') && error.context['status'] !== STARTING;
     // The agent's refusal is its answer, such as "this node has no such pod"; that of the API server is none.
     if (isAnswer && error.context['path'] === undefined)
       return {
@@ -133,7 +151,12 @@ function formOnNode({ output }: AgentsCommand): AgentsCommand['output'] {
   return output === 'yaml' ? 'json' : output;
 }
 
-function report(runs: readonly NodeRun[], { output }: AgentsCommand, terminal: Terminal): number {
+interface Reporting {
+  readonly terminal: Terminal;
+  readonly unknown: AskedFleet['unknown'];
+}
+
+function report(runs: readonly NodeRun[], { output }: AgentsCommand, { terminal, unknown }: Reporting): number {
   const [first] = runs;
   const silent = runs.filter(({ failure }) => failure !== undefined);
   const answered = runs.filter(({ failure }) => failure === undefined);
@@ -156,6 +179,7 @@ function report(runs: readonly NodeRun[], { output }: AgentsCommand, terminal: T
     terminal.remark(`answered by the agent of ${safeLine(first.node)}`);
   for (const [why, nodes] of Map.groupBy(silent, ({ failure }) => failure))
     terminal.remark(`seinectl: no answer: ${safeLine(why ?? '')} (${nodesText(nodes.map(({ node }) => node))})`);
+  if (unknown !== undefined) terminal.remark(safeText(`seinectl: whether nodes lack an agent is not known: ${unknown}`));
   if (silent.length > 0 && answered.length > 0) terminal.remark(`${count(answered.length, 'node')} of ${runs.length} answered`);
   return silent.length > 0 ? exitCodes.unreachable : Math.max(0, ...answered.map(({ code }) => code));
 }

@@ -15,7 +15,7 @@ export function flowLine(flow: MergedFlow, paint: Paint, isWide: boolean): strin
   const { time, event, verdict, protocol, source, destination, service, reason, repeated, nodes } = flow;
   const when = time.slice(11, 23);
   if (event === 'gap')
-    return safeLine(`${when} gap     nothing was recorded since ${flow.startedAt ?? 'then'}: ${reason ?? ''}  ${nodes.join()}`);
+    return safeLine(`${when} gap     records since ${flow.startedAt ?? 'then'} are missing: ${reason ?? ''}  ${nodes.join()}`);
   const word = (verdict === 'would-deny' ? verdict : event).padEnd(7);
   const tone = tones[verdict];
   const through = service ? ` (service ${serviceText(service)})` : '';

@@ -47,11 +47,23 @@ it('prints each record once', async () => {
 it('follows the pods that replace agents, and new nodes, once they run', async () => {
   const { asked, remarks } = await followed(11, [[agent('node-1', 'b', 'is Pending')], [agent('node-1', 'b'), agent('node-2', 'c')]]);
   expect([asked[0], asked[5], asked[9], asked[10]]).toEqual(['a', 'a', 'a', 'b,c']);
-  expect(remarks).toEqual(['node-1: follows b', 'node-2: follows c']);
+  expect(remarks).toEqual(['node-1 is not followed: is Pending', 'node-1: follows b', 'node-2: follows c']);
 });
 
 it('stays with its nodes without the API server, and where all are too many', async () => {
   const many = Array.from({ length: 65 }, (_, at) => agent(`node-${at}`, `new-${at}`));
   const { asked } = await followed(11, [new SeineError('UNAVAILABLE', 'no answer'), many]);
   expect([asked[5], asked[10]]).toEqual(['a', 'new-1']);
+});
+
+it('names a node whose agent is not followed any more, once for each reason', async () => {
+  const both = [agent('node-1', 'a'), agent('node-2', 'b')];
+  const waits = [agent('node-1', 'a'), agent('node-2', 'b', 'its container agent waits: CrashLoopBackOff')];
+  const { asked, remarks } = await followed(26, [both, waits, waits, [agent('node-1', 'a')], both], both);
+  expect(remarks).toEqual([
+    'node-2 is not followed: its container agent waits: CrashLoopBackOff',
+    'node-2 is not followed: no agent has a pod there',
+    'node-2: follows b',
+  ]);
+  expect([asked[5], asked[10], asked[25]]).toEqual(['a,b', 'a', 'a,b']);
 });

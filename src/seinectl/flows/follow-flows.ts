@@ -1,6 +1,6 @@
 import type { FlowLogState, FlowView } from '../../api/flow-log.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { type AgentPod, followable } from '../fleet/agents.ts';
+import { type AgentPod, FollowedGaps, followable } from '../fleet/agents.ts';
 import type { AgentReply } from '../fleet/query-agent.ts';
 import { dueFlows } from './merge-flows.ts';
 
@@ -40,6 +40,7 @@ export async function followFlows(first: readonly AgentPod[], followed: Followed
   const failures = new Map<string, string>();
   const printed = new Set<string>();
   const startMs = followed.wallMs();
+  const gaps = new FollowedGaps(followed.remark);
   const findEvery = Math.ceil(followed.findAgainMs / EVERY_MS);
   let pods = first;
   let waiting: readonly FlowView[] = [];
@@ -60,12 +61,12 @@ export async function followFlows(first: readonly AgentPod[], followed: Followed
     waiting = later;
     followed.print(due);
     await followed.pause(EVERY_MS);
-    if (round % findEvery === 0) pods = await presentPods(pods, followed);
+    if (round % findEvery === 0) pods = await presentPods(pods, gaps, followed);
   }
 }
 
 /** Returns the agents that are asked from now on: the same as before without the API server, and where all are being replaced. */
-async function presentPods(before: readonly AgentPod[], { find, remark }: FollowedFlows): Promise<readonly AgentPod[]> {
+async function presentPods(before: readonly AgentPod[], gaps: FollowedGaps, { find, remark }: FollowedFlows): Promise<readonly AgentPod[]> {
   let found: readonly AgentPod[];
   try {
     found = await find();
@@ -74,6 +75,7 @@ async function presentPods(before: readonly AgentPod[], { find, remark }: Follow
     return before; // the agents' answers show whether this is serious
   }
   const running = found.filter(({ trouble }) => trouble === undefined);
+  gaps.see(before, found);
   const present = followable(running, new Set(before.map(({ node }) => node)), FOLLOWED_MAX);
   if (present.length === 0) return before;
   const names = new Set(before.map(({ pod }) => pod));

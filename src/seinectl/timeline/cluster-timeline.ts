@@ -6,7 +6,7 @@ import { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import { safeLine, safeText } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
-import { type AgentPod, type Fleet, findAgainMs, findAgents } from '../fleet/agents.ts';
+import { type AgentPod, type Fleet, FollowedGaps, findAgainMs, findAgents } from '../fleet/agents.ts';
 import { answersOf, gapLines, isComplete } from '../fleet/answers.ts';
 import { usersAccess } from '../fleet/kubeconfig.ts';
 import type { ProcessVariables } from '../fleet/kubeconfig-files.ts';
@@ -131,12 +131,13 @@ async function follow(
   };
   const followed = new FollowedAgents(nodes, signal);
   followed.follow(reading.agents);
+  const present = { followed, remark, gaps: new FollowedGaps(remark) };
   const foundEvery = Math.ceil(findAgainMs(reading.fleet.pods.length) / PRINT_EVERY_MS);
   for (let second = 1; ; second++) {
     await sleep(PRINT_EVERY_MS, undefined, { signal });
     followed.throwIfFailed();
     printEvents(arrivals.splice(0), query, options, printing);
-    if (second % foundEvery === 0) await followPresent(reading, query, options, { followed, remark }, signal);
+    if (second % foundEvery === 0) await followPresent(reading, query, options, present, signal);
     if (second % ASKED_EVERY !== 0) continue;
     const again = { ...query, fromMs: Math.max(query.fromMs, Date.now() - OVERLAP_MS - PRINT_EVERY_MS * ASKED_EVERY) };
     await readOnce({ ...reading, agents: followed.asked }, again, options, printing, signal);
@@ -146,6 +147,7 @@ async function follow(
 interface FollowedFleet {
   readonly followed: FollowedAgents;
   readonly remark: (text: string) => void;
+  readonly gaps: FollowedGaps;
 }
 
 /** Follows the agents that are there now: a rolling update replaces their pods. Without the API server, the streams continue. */
@@ -153,7 +155,7 @@ async function followPresent(
   { http, relays }: QueriedFleet,
   query: TimelineQuery,
   { namespace }: ClusterTimelineOptions,
-  { followed, remark }: FollowedFleet,
+  { followed, remark, gaps }: FollowedFleet,
   signal: AbortSignal,
 ): Promise<void> {
   let agents: readonly AgentPod[];
@@ -167,6 +169,7 @@ async function followPresent(
   }
   // A pod that is on its way is followed once it runs. All agents are too many: the cluster has grown, or the pod that is asked about is gone.
   const isRunning = ({ trouble }: AgentPod): boolean => trouble === undefined;
+  gaps.see(followed.present, agents);
   const running = followed.among(agents.filter(isRunning), FOLLOWED_MAX);
   if (running.length === 0) return; // all of them are being replaced
   for (const { node, pod } of followed.follow(running)) remark(`${node}: follows ${pod}`);

@@ -72,6 +72,7 @@ export class FollowedAgents {
   readonly #signal: AbortSignal;
   readonly #heardMs = new Map<string, number>();
   readonly #streams = new Map<string, AbortController>();
+  #present: readonly AgentPod[] = [];
   /** Names of nodes that have been followed. */
   readonly #known = new Set<string>();
   readonly #withoutRelay = new Map<string, AgentPod>();
@@ -81,6 +82,11 @@ export class FollowedAgents {
   constructor(nodes: FollowedNodes, signal: AbortSignal) {
     this.#nodes = nodes;
     this.#signal = signal;
+  }
+
+  /** Agents that are followed. */
+  get present(): readonly AgentPod[] {
+    return this.#present;
   }
 
   /** Agents without a relay, which have to be asked again and again. */
@@ -101,6 +107,7 @@ export class FollowedAgents {
   /** Follows exactly these agents from now on. @returns those that are new */
   follow(agents: readonly AgentPod[]): readonly AgentPod[] {
     const present = new Set(agents.map(({ pod }) => pod));
+    this.#present = agents;
     for (const [pod, stream] of this.#streams) {
       if (present.has(pod)) continue;
       stream.abort();

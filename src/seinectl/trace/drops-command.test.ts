@@ -56,3 +56,22 @@ it('asks one node, and names one that does not answer', async () => {
   expect(err).toContain('the user needs the rights to create and get pods/exec in namespace seine-system (1 node: node-2)');
   expect(code).toBe(3);
 });
+
+it('prints cause and remedy of each reason below it', async () => {
+  const { out } = await drops([answering('node-1', drop('route.none', '7'), drop('ttl', '2'))], '-o', 'wide');
+  expect(out.split('\n').map((line) => line.replace(/ +/g, ' ').trim())).toEqual([
+    ...['PACKETS REASON TABLE MEANING', '7 route.none route It is dropped', 'Usual cause: a', 'What to do: b'],
+    ...['2 ttl route It is dropped', 'Usual cause: a', 'What to do: b'],
+  ]);
+});
+
+it('names nodes without an agent, and says equal reasons of many nodes once', async () => {
+  const forbidden = ['node-2', 'node-3'].map((node): FakeAgent => ({ node, reply: 'refused' }));
+  const { code, err } = await drops([answering('node-1', drop('ttl', '1')), ...forbidden, { ...answering('node-4'), absent: true }]);
+  expect(err.split('\n')).toEqual([
+    expect.stringMatching(/403 Forbidden: .*create and get pods\/exec in namespace seine-system \(2 nodes: node-2, node-3\)$/),
+    'seinectl: no answer: no agent has a pod there (1 node: node-4)',
+    '1 node of 4 answered',
+  ]);
+  expect(code).toBe(3);
+});

@@ -2,11 +2,12 @@ import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { DropCounter } from '../../api/trace.ts';
 import type { AgentClient } from '../agent-client.ts';
+import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
 import type { AgentsContext, ClusterFlags } from '../fleet/agents-command.ts';
 import { addClusterOptions, clusterHelp, runWithAgents } from '../fleet/agents-of-command.ts';
 import { type OutputForm, outputOption, print } from '../output.ts';
-import { type TableColumn, tableLines } from '../table.ts';
+import { type Room, type TableColumn, tableLines } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { secondsUpToADay } from '../time-option.ts';
 
@@ -39,11 +40,20 @@ const columns: readonly TableColumn<DropCounter>[] = [
   { title: 'MEANING', of: ({ message }) => message, flexible: true },
 ];
 
-const wideColumns: readonly TableColumn<DropCounter>[] = [
-  ...columns,
-  { title: 'USUAL CAUSE', of: ({ cause }) => cause, flexible: true },
-  { title: 'WHAT TO DO', of: ({ remedy }) => remedy, flexible: true },
-];
+const REMEDY_INDENT = ' '.repeat(9);
+
+/** Returns a table whose rows are followed by their cause and remedy, which no column of a terminal has room for. */
+function wideLines(drops: readonly DropCounter[], room: Room): readonly string[] {
+  const [titles = '', ...rows] = tableLines(columns, drops, room);
+  return [
+    titles,
+    ...rows.flatMap((row, at) => [
+      row,
+      safeLine(`${REMEDY_INDENT}Usual cause: ${drops[at]?.cause}`),
+      safeLine(`${REMEDY_INDENT}What to do: ${drops[at]?.remedy}`),
+    ]),
+  ];
+}
 
 /** Adds `seinectl drops`. */
 export function addDrops(root: Command, { exitWith, ...context }: DropsContext): void {
@@ -73,7 +83,8 @@ async function showDrops(agent: AgentClient, { for: seconds, all, output }: Drop
   const shown = all ? items : items.filter(({ packets }) => packets !== '0');
   if (output === 'json' || output === 'yaml') print(terminal, { items: shown }, output);
   else if (shown.length === 0) terminal.remark('no packets were dropped');
-  else for (const line of tableLines(output === 'wide' ? wideColumns : columns, shown, terminal.room)) terminal.line(line);
+  else
+    for (const line of output === 'wide' ? wideLines(shown, terminal.room) : tableLines(columns, shown, terminal.room)) terminal.line(line);
   return exitCodes.ok;
 }
 

@@ -143,9 +143,27 @@ it('names a node that does not answer, with the rest of the path', async () => {
   expect(code).toBe(3);
 });
 
+it('names the first node if it does not answer', async () => {
+  const { code, err } = await trace([{ node: 'node-1', reply: 'exit' }, ...both.slice(1)]);
+  expect(err).toBe('seinectl: node-1 does not answer: no agent answers on /run/seine/agent.sock: No such file or directory');
+  expect(code).toBe(3);
+});
+
+it('asks a node that does not answer once, not for each family', async () => {
+  const { traces } = JSON.parse(answer('node-1', toNode2)) as NodeTrace;
+  const twice = JSON.stringify({ node: 'node-1', traces: [...traces, ...traces.map((each) => ({ ...each, family: 'ipv6' }))] });
+  const { out, commands } = await trace([
+    { node: 'node-1', reply: { answer: twice } },
+    { node: 'node-2', reply: 'exit' },
+  ]);
+  expect(out.match(/The part of node-2 is unknown: no agent answers/g)).toHaveLength(2);
+  expect(commands).toHaveLength(2);
+});
+
 it('names the right that a user lacks', async () => {
   const { code, err } = await trace([{ node: 'node-1', reply: 'refused' }]);
-  expect(err).toContain('is forbidden');
+  expect(err).toContain('node-1 does not answer: the API server answered 403 Forbidden');
+  expect(err).toContain('the user needs the rights to create and get pods/exec in namespace seine-system');
   expect(code).toBe(3);
 });
 

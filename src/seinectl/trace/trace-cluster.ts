@@ -38,7 +38,7 @@ export async function traceCluster(question: NodeQuestion, flags: TraceFlags, te
 
 function rightsHint({ code }: SeineError): string {
   return code === 'REFUSED'
-    ? '; the command needs the rights to list pods, nodes, namespaces, services, endpointslices and policies, and to create pods/exec in the namespace of the agents'
+    ? '; the command needs the rights to list pods, nodes, namespaces, services, endpointslices and policies, and to create and get pods/exec in the namespace of the agents'
     : '';
 }
 
@@ -50,13 +50,19 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
   try {
     const { pods } = await findAgents(http, flags.namespace, undefined, signal);
     const exec = new PodExec(access, userAgent);
-    const ask = (node: string, asked: NodeQuestion): Promise<TraceAnswer> => askNode(exec, pods, node, asked, signal);
+    const silent = new Map<string, TraceAnswer>();
+    const ask = async (node: string, asked: NodeQuestion): Promise<TraceAnswer> => {
+      const answer = silent.get(node) ?? (await askNode(exec, pods, node, asked, signal));
+      if ('failure' in answer && !isInvalid(answer.failure)) silent.set(node, answer); // its time limit counts once, not for each family
+      return answer;
+    };
     const read = async () => {
       const objects = await readClusterObjects(http, signal);
       const asked = { ...question, from: nodeOfHostPod(objects, question.from), to: nodeOfHostPod(objects, question.to) };
       const entry = flags.via === undefined ? entryNode(objects, asked) : { node: flags.via };
-      const first = await ask(entry?.node ?? firstNode(objects, pods, asked), asked);
-      if ('failure' in first) throw unanswered(first.failure);
+      const node = entry?.node ?? firstNode(objects, pods, asked);
+      const first = await ask(node, asked);
+      if ('failure' in first) throw unanswered(node, first.failure);
       const followed = withEntry(await followTrace(first.answer, ask), entry);
       const agents = probesOf(exec, pods, signal);
       const probed = flags.probe ? await withProbes(followed, asked, agents) : followed;
@@ -71,8 +77,13 @@ async function traced(question: NodeQuestion, flags: TraceFlags, terminal: Termi
 }
 
 /** An invalid question and an agent that does not answer have different exit codes. */
-function unanswered(reason: string): SeineError {
-  return new SeineError(/^(?:from|to|port|family|source-port): /.test(reason) ? 'INVALID_INPUT' : 'UNAVAILABLE', reason);
+function unanswered(node: string, reason: string): SeineError {
+  return isInvalid(reason) ? new SeineError('INVALID_INPUT', reason) : new SeineError('UNAVAILABLE', `${node} does not answer: ${reason}`);
+}
+
+/** Reports whether an agent refused the question, and not the API server or the way to it. */
+function isInvalid(reason: string): boolean {
+  return /^(?:from|to|port|family|source-port): /.test(reason);
 }
 
 /** Returns the node in place of a pod in the host's network, whose packets are those of its node. */

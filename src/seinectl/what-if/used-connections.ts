@@ -5,7 +5,8 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import type { RelayPool } from '../fleet/agent-relay.ts';
 import type { AgentPod } from '../fleet/agents.ts';
-import { askAgents } from '../fleet/query-agent.ts';
+import { grouped, nodesText } from '../fleet/grouped.ts';
+import { type AgentReply, askAgents } from '../fleet/query-agent.ts';
 import { type MergedFlow, mergeFlows } from '../flows/merge-flows.ts';
 import { readFlowLine } from '../flows/read-flows.ts';
 import { count } from '../words.ts';
@@ -36,6 +37,9 @@ interface AskedConnections {
   readonly sinceSeconds: number;
   readonly signal: AbortSignal;
 }
+
+/** Maximum number of reasons in a text. */
+const REASONS_SHOWN = 3;
 
 export const noConnections: ConnectionEvidence = { logged: [], flows: [], lost: 0, tracked: [], open: [] };
 
@@ -119,16 +123,23 @@ export function joinedRecords(replies: Replies<NodeRecords>): Pick<ConnectionEvi
   };
 }
 
+/** Returns the most frequent reasons for which agents did not answer, each with its nodes. */
+export function failuresByReason(replies: readonly AgentReply<unknown>[]): readonly string[] {
+  const failures = replies.flatMap((reply) => ('failure' in reply ? [{ node: reply.pod.node, reason: reply.failure }] : []));
+  return grouped(failures, ({ reason }) => reason)
+    .slice(0, REASONS_SHOWN)
+    .map(([reason, nodes]) => `${nodesText(nodes.map(({ node }) => node))}: ${reason}`);
+}
+
 /** Both nodes of a connection track it: the larger number counts, not the sum. */
 function joinedOpen(replies: Replies<OpenAnswer>): Pick<ConnectionEvidence, 'tracked' | 'open' | 'openUnknown'> {
   const most = new Map<string, OpenConnections>();
   let others = 0;
   const tracked: string[] = [];
-  const unknown: string[] = [];
   const userspace: string[] = [];
   for (const reply of replies) {
-    if ('failure' in reply) unknown.push(`${reply.pod.node}: ${reply.failure}`);
-    else if (reply.answer.tracker === 'not listed') userspace.push(reply.pod.node);
+    if ('failure' in reply) continue;
+    if (reply.answer.tracker === 'not listed') userspace.push(reply.pod.node);
     else {
       tracked.push(reply.pod.node);
       others += reply.answer.others;
@@ -141,7 +152,7 @@ function joinedOpen(replies: Replies<OpenAnswer>): Pick<ConnectionEvidence, 'tra
   }
   const reasons = [
     ...(userspace.length > 0 ? ['not listed on the userspace data path'] : []),
-    ...unknown.slice(0, 3),
+    ...failuresByReason(replies),
     ...(others > 0 ? [`${count(others, 'connection')} beyond the size of an answer`] : []),
   ];
   return { tracked, open: [...most.values()], ...(reasons.length > 0 && { openUnknown: reasons.join('; ') }) };

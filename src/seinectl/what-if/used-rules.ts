@@ -8,7 +8,7 @@ import type { WhatIf } from '../../simulate/what-if/what-if.ts';
 import { RelayPool } from '../fleet/agent-relay.ts';
 import { findAgents } from '../fleet/agents.ts';
 import { askAgents } from '../fleet/query-agent.ts';
-import { type ConnectionEvidence, noConnections, usedConnections } from './used-connections.ts';
+import { type ConnectionEvidence, failuresByReason, noConnections, usedConnections } from './used-connections.ts';
 
 /** Packets that rules and isolating policies have counted, on the nodes of the pods concerned. */
 export interface RuleEvidence {
@@ -78,9 +78,8 @@ export async function usedRules(result: WhatIf, agents: AgentAccess): Promise<Ru
     for (const reply of replies)
       for (const { verdict, by, packets: counted } of 'answer' in reply ? reply.answer : [])
         for (const rule of by) packets.set(keyOfRules(verdict, rule), (packets.get(keyOfRules(verdict, rule)) ?? 0n) + BigInt(counted));
-    const failures = replies.flatMap((reply) => ('failure' in reply ? [`${reply.pod.node}: ${reply.failure}`] : []));
     const left = nodes.length - asked.length;
-    const unknown = [...failures.slice(0, 3), ...(left > 0 ? [`${left} more nodes were not asked`] : [])].join('; ');
+    const unknown = [...failuresByReason(replies), ...(left > 0 ? [`${left} more nodes were not asked`] : [])].join('; ');
     const answered = replies.flatMap((reply) => ('answer' in reply ? [reply.pod.node] : []));
     const names = concerned.map(({ name }) => name);
     const connections = await usedConnections({ exec, relays, pods: asked, names, sinceSeconds, signal });
