@@ -40,7 +40,7 @@ interface TraceCellsOptions {
   /** Returns numbers from 0 to 1, without 1. */
   readonly random?: () => number;
   readonly changeMs?: number;
-  readonly clocks?: () => Clocks;
+  readonly clocks?: () => ComparisonTimes;
 }
 
 /** Difference for a connection. */
@@ -51,7 +51,7 @@ interface FoundDifference {
   readonly problem: FoundProblem;
 }
 
-interface Clocks {
+interface ComparisonTimes {
   /** Monotonic. */
   readonly wallMs: number;
   /** CPU time of the process. */
@@ -66,7 +66,7 @@ interface Clocks {
 export class TraceCells implements HealthCheck {
   readonly name = 'trace.cells';
   readonly #options: TraceCellsOptions;
-  readonly #clocks: () => Clocks;
+  readonly #clocks: () => ComparisonTimes;
   /** Differences by flow. */
   readonly #found = new Map<string, FoundDifference>();
   #settingMs: number;
@@ -113,7 +113,7 @@ export class TraceCells implements HealthCheck {
   }
 
   /** Returns the wait (ms) that keeps comparisons within their share of a CPU. */
-  #waitMs(before: Clocks): number {
+  #waitMs(before: ComparisonTimes): number {
     const now = this.#clocks();
     // Both contain what else the agent does meanwhile; one the waiting for OVS and other processes, too.
     const spentMs = Math.min(now.wallMs - before.wallMs, now.cpuMs - before.cpuMs);
@@ -189,7 +189,7 @@ export class TraceCells implements HealthCheck {
   }
 }
 
-function clocks(): Clocks {
+function clocks(): ComparisonTimes {
   const { user, system } = process.cpuUsage();
   return { wallMs: performance.now(), cpuMs: (user + system) / 1_000 };
 }
