@@ -223,7 +223,7 @@ describe('a proposal', () => {
       agents: agents.map((agent) => ({ ...agent, reply: 'exit' })),
     });
     expect(effect.rows.map(({ used }) => used)).toEqual([undefined, undefined]);
-    expect(effect.evidence.join(' ')).toMatch(/Use is not known: node-1/);
+    expect(effect.evidence.join(' ')).toMatch(/Use is not known: 3 nodes: node-1, node-2, node-3: /);
   });
 
   it('marks a pair once, and no pair of other namespaces', () => {
