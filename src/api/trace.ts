@@ -24,8 +24,18 @@ export interface FamilyTrace {
   readonly paths: readonly TracePath[];
   /** Number of endpoints whose paths were not computed. */
   readonly moreEndpoints: number;
+  /** Absent if no group of flows chooses an endpoint: there is one, or the client keeps its own. */
+  readonly choice?: EndpointChoice;
   /** Time to read the bridge (ms). */
   readonly milliseconds: number;
+}
+
+/** Number of endpoints among which flows choose. */
+export interface EndpointChoice {
+  /** Those for the packet; if its source port was not asked for, for packets with any source port. */
+  readonly endpoints: number;
+  /** Further ones for packets with other source ports: the endpoints of a large Service are in several groups. */
+  readonly ofOtherSourcePorts: number;
 }
 
 /** Where the connection of a later packet is known from, on one node. */

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isIp, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { meaningFor } from '../../src/operations/path/path-meaning.ts';
 import type { NodeQuestion } from '../../src/operations/path/whole-trace.ts';
 import { keyOf } from '../../src/policy/reach/objects.ts';
 import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
@@ -63,9 +64,7 @@ function questionOf({ objects, nodeNames }: SimulatedCluster, { sender, from, to
     case 'address': {
       const ingress = (service.status?.loadBalancer?.ingress ?? []).filter(({ ipMode }) => ipMode !== 'Proxy').map(({ ip }) => ip ?? '');
       const target = oneOf(ofFamily([...(service.spec.externalIPs ?? []), ...ingress]), at);
-      // Nodes do not know that another node's own address is a load balancer's, and send such packets of their processes there themselves.
-      const isOfNode = objects.nodes.some(({ status }) => status.addresses.some(({ address }) => address === target));
-      return sender === 'node' && isOfNode ? undefined : ask(target, port.port);
+      return ask(target, port.port);
     }
     case 'cluster address':
       return ask(oneOf(ofFamily(service.spec.clusterIPs ?? []), 0), port.port);
@@ -105,6 +104,9 @@ async function disagreements(cluster: SimulatedCluster, drawn: readonly Cell[], 
     const traces = await tracesOf(cluster, asked.question, asked.via === undefined ? {} : { via: asked.via });
     for (const trace of traces) {
       compared.all++;
+      for (const path of trace.paths)
+        for (const missing of meaningFor(cluster.objects, trace, path)?.unchosen ?? [])
+          wrong.push(`${JSON.stringify(asked)} ${trace.way ?? ''}: no flow sends it to ${missing}`);
       for (const { endpoint, meaning, why, desired, bridge, at } of verdictsOf(cluster.objects, trace)) {
         if (endpoint !== undefined) compared.served++;
         if (meaning === desired && desired === bridge) continue;

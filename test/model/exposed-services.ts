@@ -19,6 +19,8 @@ const exposure = fc.record({
   ingress: pick('own', 'own', 'node', 'proxy', 'none'),
   ranges: fc.uniqueArray(pick(...ranges), { maxLength: 2 }),
   publishNotReady: pick(false, false, true),
+  /** Family of which the Service has no cluster address, whatever its other addresses are. */
+  lacks: pick('none', 'none', 'none', 'ipv4', 'ipv6'),
 });
 type Exposure = typeof exposure extends fc.Arbitrary<infer Value> ? Value : never;
 
@@ -39,6 +41,8 @@ export const exposures = fc.record({
   conditions: fc.array(condition, { minLength: 1, maxLength: 8 }),
   hints: fc.option(fc.array(hint, { minLength: 1, maxLength: 6 }), { nil: undefined }),
   endpoints: fc.array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 4 }),
+  /** Conditions and hints of the same endpoints in further slices are those of this many numbers later. */
+  moved: fc.array(fc.nat({ max: 7 }), { maxLength: 2 }),
 });
 type Exposures = typeof exposures extends fc.Arbitrary<infer Value> ? Value : never;
 
@@ -63,31 +67,31 @@ function slicesOf(service: ServedObject, { pods }: ForwardedObjects, numbers: re
   ];
   const chosen = [...new Set(numbers.map((number) => hosts[number % hosts.length]))];
   const { namespace, name } = service.metadata;
-  return (['ipv4', 'ipv6'] as const).map((family) =>
-    withConditions(
-      {
-        metadata: { namespace, labels: { 'kubernetes.io/service-name': name } },
-        addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
-        ports: (service.spec.ports ?? []).map(({ name: own, protocol }, at) => ({
-          name: own ?? '',
-          protocol: protocol ?? 'TCP',
-          port: 8_080 + at,
-        })),
-        endpoints: chosen.flatMap((host) => {
-          const address = host?.addresses.find((ip) => parseIp(ip).family === family);
-          return address === undefined ? [] : [{ addresses: [address], ...(host?.nodeName !== undefined && { nodeName: host.nodeName }) }];
-        }),
-      },
-      drawn,
-    ),
+  const slices = (['ipv4', 'ipv6'] as const).map(
+    (family): SliceObject => ({
+      metadata: { namespace, labels: { 'kubernetes.io/service-name': name } },
+      addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
+      ports: (service.spec.ports ?? []).map(({ name: own, protocol }, at) => ({
+        name: own ?? '',
+        protocol: protocol ?? 'TCP',
+        port: 8_080 + at,
+      })),
+      endpoints: chosen.flatMap((host) => {
+        const address = host?.addresses.find((ip) => parseIp(ip).family === family);
+        return address === undefined ? [] : [{ addresses: [address], ...(host?.nodeName !== undefined && { nodeName: host.nodeName }) }];
+      }),
+    }),
   );
+  // Endpoints that move between slices are in several for a while.
+  return slices.flatMap((slice) => [0, ...drawn.moved].map((by) => withConditions(slice, drawn, by)));
 }
 
 const elsewhere = { nodeName: undefined, addresses: ['203.0.113.50', '2001:db8::50'] };
 
 function exposedService(service: ServedObject, at: number, drawn: Exposure | undefined): ServedObject {
   if (!drawn) return service;
-  const { type, external, affinity, hasExternalIp, ingress, publishNotReady } = drawn;
+  const { type, external, affinity, hasExternalIp, ingress, publishNotReady, lacks } = drawn;
+  const clusterIPs = (service.spec.clusterIPs ?? []).filter((each) => parseIp(each).family !== lacks);
   const isBalanced = type === 'LoadBalancer';
   const own: readonly string[] = [`203.0.113.${100 + at}`, `2001:db8:ffff::${100 + at}`];
   const list = { own, proxy: own, node: ['192.168.0.2'], none: [] }[ingress] ?? [];
@@ -95,6 +99,7 @@ function exposedService(service: ServedObject, at: number, drawn: Exposure | und
     ...service,
     spec: {
       ...service.spec,
+      ...(clusterIPs.length > 0 && { clusterIPs }),
       type,
       externalTrafficPolicy: external,
       sessionAffinity: affinity,
@@ -114,15 +119,15 @@ function exposedService(service: ServedObject, at: number, drawn: Exposure | und
   } as ServedObject;
 }
 
-function withConditions(slice: SliceObject, { conditions, hints }: Exposures): SliceObject {
+function withConditions(slice: SliceObject, { conditions, hints }: Exposures, by: number): SliceObject {
   return {
     ...slice,
     endpoints: (slice.endpoints ?? []).map((endpoint, at) => {
-      const drawn = hints?.[at % hints.length];
+      const drawn = hints?.[(at + by) % hints.length];
       const named = (names: readonly string[]) => names.map((name) => ({ name }));
       return {
         ...endpoint,
-        conditions: conditions[at % conditions.length] ?? null,
+        conditions: conditions[(at + by) % conditions.length] ?? null,
         ...(drawn && { hints: { forZones: named(drawn.forZones), forNodes: named(drawn.forNodes) } }),
       };
     }),

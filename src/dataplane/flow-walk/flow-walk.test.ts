@@ -89,7 +89,7 @@ it('a bucket changes the packet for itself only, and executes the last of its ac
     [7, 9n],
     [9, 0n],
   ]);
-  expect(walked.choices).toBe(1);
+  expect(walked.choice?.buckets).toBe(1);
 });
 
 it('counts buckets that do the same once', async () => {
@@ -98,7 +98,29 @@ it('counts buckets that do the same once', async () => {
     { kind: 'output', port },
   ];
   const walked = await walk([flow({ apply: [{ kind: 'group', group: 3 }] })], new Map([[3, [bucket(7), bucket(8), bucket(7)]]]));
-  expect(walked.choices).toBe(2);
+  expect(walked.choice?.buckets).toBe(2);
+});
+
+it('names the groups of other source ports, whose flows match all else of the packet', async () => {
+  const bucket = (port: number): readonly Action[] => [{ kind: 'output', port }];
+  const ofPorts = (value: number, group: number, more: Partial<Written> = {}, match: Match = {}) =>
+    flow({ match: { eth_type: 0x0800, ip_proto: 6, tcp_src: { value, mask: 6 }, ...match }, apply: [{ kind: 'group', group }], ...more });
+  const flows = [ofPorts(0, 1), ofPorts(2, 2), ofPorts(4, 3), ofPorts(6, 4, {}, { ip_dst: 0x0a0a0007 }), ofPorts(6, 4, { priority: 90 })];
+  const groups = new Map([
+    [1, [bucket(7)]],
+    [2, [bucket(7), bucket(8), bucket(7)]],
+    [3, [bucket(9)]],
+    [4, [bucket(9)]],
+  ]);
+  const sent = { ...packet, tcp_src: 40_001 };
+  const walked = await walkPacket(new FlowsInMemory(flows, groups), sent, { tracking: new AssumedConnections() });
+  expect(walked.choice).toMatchObject({
+    buckets: 1,
+    others: [
+      { sourcePort: 40_003, buckets: 2 },
+      { sourcePort: 40_005, buckets: 1 },
+    ],
+  });
 });
 
 it('knows a connection that the packet itself commits, and its translation', async () => {

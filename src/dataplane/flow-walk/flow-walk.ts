@@ -1,7 +1,7 @@
 import type { Action, CtAction, LearnAction, ResubmitAction } from '../../openflow/actions/action.ts';
 import { ofPort } from '../../openflow/protocol.ts';
 import { type AssumedTracking, clearTracking, tupleOf, writeTuple } from './assumed-tracking.ts';
-import { actionsOf, described, type FlowSource, type InstalledFlow, selectFlow } from './installed-flow.ts';
+import { actionsOf, described, type FlowSource, type InstalledFlow, otherSourcePorts, selectFlow } from './installed-flow.ts';
 import { PacketState, type WalkedFields } from './packet-state.ts';
 
 /** Visit of a packet to one table. */
@@ -12,6 +12,18 @@ export interface WalkHop {
   readonly actions: readonly Action[];
   /** The packet as the table saw it. */
   readonly packet: PacketState;
+  /** Different buckets of the group of the flow, as text; absent if it has none. */
+  readonly buckets?: ReadonlySet<string>;
+}
+
+/** Choice among the different buckets of a group. */
+interface GroupChoice {
+  /** Number of different buckets. */
+  readonly buckets: number;
+  /** The bucket that was taken, as text. */
+  readonly taken: string;
+  /** Groups that packets with other source ports have instead, each with such a port and its number of different buckets. */
+  readonly others: readonly { readonly sourcePort: number; readonly buckets: number }[];
 }
 
 /** Copy of the packet that leaves the tables. */
@@ -28,14 +40,14 @@ export interface WalkedPacket {
   readonly outputs: readonly PacketOutput[];
   /** Reason for which the rest of the way is unknown. */
   readonly unreadable?: string;
-  /** Number of different buckets of the group that chose, if there was one. */
-  readonly choices?: number;
+  /** Choice of the last group of the way, if there was one. */
+  readonly choice?: GroupChoice;
 }
 
 interface WalkOptions {
   readonly tracking: AssumedTracking;
-  /** Index of the bucket of a group; those that do the same as one before are last. Default: the first. */
-  readonly choose?: (group: number, buckets: number) => number;
+  /** Index of the bucket of a group; those that do the same as one before are last. `texts` are the different ones. Default: the first. */
+  readonly choose?: (group: number, buckets: number, texts: readonly string[]) => number;
 }
 
 /** Maximum number of visits of one packet; more mean a loop. */
@@ -60,14 +72,14 @@ export async function walkPacket(source: FlowSource, packet: WalkedFields, optio
     hops: walk.hops,
     outputs: walk.outputs,
     ...(end?.unreadable !== undefined && { unreadable: end.unreadable }),
-    ...(walk.choices !== undefined && { choices: walk.choices }),
+    ...(walk.choice && { choice: walk.choice }),
   };
 }
 
 class Walker {
-  readonly hops: WalkHop[] = [];
+  readonly hops: (WalkHop & { buckets?: ReadonlySet<string> })[] = [];
   readonly outputs: PacketOutput[] = [];
-  choices: number | undefined;
+  choice: GroupChoice | undefined;
   readonly #source: FlowSource;
   readonly #options: WalkOptions;
 
@@ -165,16 +177,33 @@ class Walker {
     if (!buckets) throw new WalkEnd(`${described(flow)}: there is no group ${group}`);
     // A bucket that does the same as another only changes the share of what it does.
     const different = new Map(buckets.map((bucket) => [textOf(bucket), bucket]));
-    this.choices = different.size;
-    if (buckets.length === 0) return;
+    const texts = [...different.keys()];
+    const hop = this.hops.findLast((each) => each.flow === flow);
+    if (hop) hop.buckets = new Set(texts);
     const kept = new Set(different.values());
     const ordered = [...kept, ...buckets.filter((bucket) => !kept.has(bucket))];
-    const bucket = ordered[this.#options.choose?.(group, ordered.length) ?? 0] ?? [];
+    const bucket = ordered[this.#options.choose?.(group, ordered.length, texts) ?? 0] ?? [];
+    this.choice = { buckets: different.size, taken: textOf(bucket), others: await this.#otherGroups(flow, hop?.packet ?? packet) };
+    if (buckets.length === 0) return;
     const within = packet.copy();
     const others = bucket.filter((action) => !writeFields(action, within));
     const last = others.at(-1);
     if (last) await this.#perform(last, within, flow);
   }
+
+  /** @param seen the packet as the flow matched it */
+  async #otherGroups(flow: InstalledFlow, seen: PacketState): Promise<GroupChoice['others']> {
+    const others: { sourcePort: number; buckets: number }[] = [];
+    for (const { sourcePort, flow: other } of await otherSourcePorts(this.#source, flow, seen))
+      for (const action of actionsOf(other).apply)
+        if (action.kind === 'group') others.push({ sourcePort, buckets: differentOf(await this.#source.buckets(action.group)) });
+    return others;
+  }
+}
+
+/** Returns the number of buckets that differ. */
+function differentOf(buckets: readonly (readonly Action[])[] | undefined): number {
+  return new Set((buckets ?? []).map(textOf)).size;
 }
 
 function textOf(bucket: readonly Action[]): string {

@@ -2,7 +2,7 @@ import type { Action } from '../../openflow/actions/action.ts';
 import { decodeInstructions } from '../../openflow/flows/instructions.ts';
 import { type FieldName, fields } from '../../openflow/match/fields.ts';
 import { decodeMatch } from '../../openflow/match/match.ts';
-import { maskOf, type PacketState, testsOf, type WordTest } from './packet-state.ts';
+import { type KnownField, maskOf, type PacketState, testsOf, type WordTest } from './packet-state.ts';
 
 /** Flow of a bridge, in the bytes of OpenFlow 1.5. */
 export interface InstalledFlow {
@@ -62,6 +62,45 @@ export async function selectFlow(source: FlowSource, table: number, packet: Pack
   if (other && !sameBytes(best.instructions, other.instructions))
     return { flow: best, unreadable: `${described(other)}: another flow of this priority matches the same packet` };
   return { flow: best };
+}
+
+/** Fields with the port of the sender. */
+const sourcePortFields: readonly KnownField[] = ['tcp_src', 'udp_src', 'sctp_src'];
+const sourcePortWords: ReadonlySet<number> = new Set(
+  sourcePortFields.flatMap((field) => (testsOf(field, 0n, 0xffffn) ?? []).map(({ word }) => word)),
+);
+
+/** Flow that would apply to the packet if it had another source port. */
+interface OtherSourcePort {
+  readonly sourcePort: number;
+  readonly flow: InstalledFlow;
+}
+
+/**
+ * Returns the flows of the same table and priority that would apply instead of one if the packet had another source port, each with such a port.
+ * Empty, without a visit to the table, if the source port makes no difference to the flow.
+ */
+export async function otherSourcePorts(
+  source: FlowSource,
+  applied: InstalledFlow,
+  packet: PacketState,
+): Promise<readonly OtherSourcePort[]> {
+  const field = sourcePortFields.find((each) => conditionOf(applied)?.some(({ word }) => testsOf(each, 0n, 0xffffn)?.[0]?.word === word));
+  const own = sourcePortTest(applied);
+  if (field === undefined || !own) return [];
+  const others: OtherSourcePort[] = [];
+  await source.visit(applied.table, (flow) => {
+    if (flow.priority !== applied.priority) return;
+    const test = sourcePortTest(flow);
+    const isOther = test?.word === own.word && ((test.value ^ own.value) & test.mask & own.mask) !== 0;
+    if (!test || !isOther || !conditionOf(flow)?.every((each) => each === test || packet.meets([each]))) return;
+    others.push({ sourcePort: ((Number(packet.get(field)) & ~test.mask) | test.value) >>> 0, flow: kept(flow) });
+  });
+  return others;
+}
+
+function sourcePortTest(flow: InstalledFlow): WordTest | undefined {
+  return conditionOf(flow)?.find(({ word }) => sourcePortWords.has(word));
 }
 
 function kept(flow: InstalledFlow): InstalledFlow {

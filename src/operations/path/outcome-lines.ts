@@ -40,7 +40,7 @@ function onwardText({ node: to, mode, device, source }: TraceOnward, node: strin
 
 function dropLines({ table, name, message, cause, remedy, packets }: NonNullable<TraceOutcome['drop']>, node: string): string[] {
   return [
-    `  Dropped in ${table} on ${node} (${name})${packets === null ? '' : `; ${packets} such packets so far`}: ${message}.`,
+    `  ${table === 'kernel' ? 'Not served' : `Dropped in ${table}`} on ${node} (${name})${packets === null ? '' : `; ${packets} such packets so far`}: ${message}.`,
     `    Usual cause: ${cause}.`,
     `    What to do: ${remedy}.`,
   ];

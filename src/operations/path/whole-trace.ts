@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, PodAttempt, ProbeEnd, TracedPacket, TracePath } from '../../api/trace.ts';
+import type { EndpointChoice, FamilyTrace, NodeTrace, PodAttempt, ProbeEnd, TracedPacket, TracePath } from '../../api/trace.ts';
 
 /** Question for one node, as the query of `/v1/trace`. */
 export interface NodeQuestion {
@@ -26,8 +26,13 @@ export type TraceVerdict = 'allowed' | 'denied' | 'unknown';
 
 /** TraceVerdict of the objects in the API server about a path. */
 export interface PathMeaning {
+  /** If the endpoints of the path have several verdicts, one that the flows do not have. */
   readonly verdict: TraceVerdict;
   readonly why: string;
+  /** Endpoints that the client gets, and why those; for the first path of a packet to a Service. */
+  readonly choice?: string;
+  /** Endpoints that the client gets by the objects, and to which no flow sends the packet; with the first path. */
+  readonly unchosen?: readonly string[];
 }
 
 /** Way of a packet over all nodes that it passes. */
@@ -69,7 +74,8 @@ export interface TraceEntry {
   readonly reason?: string;
 }
 
-export interface WholeTrace extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'way' | 'connection' | 'moreEndpoints'> {
+export interface WholeTrace
+  extends Pick<FamilyTrace, 'family' | 'from' | 'to' | 'packet' | 'way' | 'connection' | 'moreEndpoints' | 'choice'> {
   readonly node: string;
   /** Sentence about the node that a packet from outside enters, where it matters. */
   readonly entry?: string;
@@ -100,12 +106,14 @@ export async function followTrace(
   // One after another: an agent reads its bridge for one trace at a time.
   for (const { paths, ...trace } of first.traces) {
     const wholes: WholePath[] = [];
-    const further = { endpoints: 0, left: FOLLOWED_MAX };
+    const further: FollowedPacket['further'] = { endpoints: 0, left: FOLLOWED_MAX };
     for (const path of paths) {
       const begun = { endpoints: path.endpoints, segments: [segmentOf(first.node, path, trace)] };
       if (mayFollow(begun, further)) wholes.push(...(await followPath(begun, { ...trace, ask, further })));
     }
-    followed.push({ ...trace, node: first.node, paths: merged(wholes), moreEndpoints: trace.moreEndpoints + further.endpoints });
+    const choice = trace.choice ?? further.choice;
+    const moreEndpoints = trace.moreEndpoints + further.endpoints;
+    followed.push({ ...trace, node: first.node, paths: merged(wholes), moreEndpoints, ...(choice && { choice }) });
   }
   return followed;
 }
@@ -125,7 +133,8 @@ function merged(paths: readonly WholePath[]): readonly WholePath[] {
       path.desired,
       path.missing,
       path.segments.map(({ node, hops, bridge, desired, difference, policy }) => [
-        ...[node, hops.map(({ table }) => table), bridge.what, bridge.drop?.name, desired.what, difference],
+        ...[node, hops.map(({ table }) => table), bridge.what, bridge.drop?.name, desired.what, desired.drop?.name, difference],
+        bridge.to === desired.to,
         ...[bridge.what === 'tunnel' ? bridge.to : '', bridge.onward, decidedEnds(policy).map(({ verdict, by }) => [verdict, by])],
       ]),
     ]);
@@ -142,8 +151,8 @@ export function withEntry(traces: readonly WholeTrace[], entry: TraceEntry | und
 
 interface FollowedPacket extends Pick<FamilyTrace, 'family' | 'connection'> {
   readonly ask: (node: string, question: NodeQuestion) => Promise<TraceAnswer>;
-  /** Number of endpoints that other nodes did not trace, and of those that may still be followed. */
-  readonly further: { endpoints: number; left: number };
+  /** Number of endpoints that other nodes did not trace, and of those that may still be followed; the choice that another node makes. */
+  readonly further: { endpoints: number; left: number; choice?: EndpointChoice };
 }
 
 /** Path so far. */
@@ -162,9 +171,12 @@ async function followPath(begun: BegunPath, packet: FollowedPacket): Promise<rea
   const [next] = answer.answer.traces;
   if (!next || next.paths.length === 0) return [whole(begun, { node, reason: 'its answer has no path' })];
   packet.further.endpoints += next.moreEndpoints;
+  if (next.choice) packet.further.choice = next.choice;
   const paths: WholePath[] = [];
   for (const [at, path] of next.paths.entries()) {
-    const longer = { endpoints: [...endpoints, ...path.endpoints], segments: [...segments, segmentOf(node, path, next)] };
+    // Those of the Service that was asked for: a further Service may have the address of an endpoint.
+    const chosen = endpoints.length > 0 ? endpoints : path.endpoints;
+    const longer = { endpoints: chosen, segments: [...segments, segmentOf(node, path, next)] };
     if (at === 0 || mayFollow(longer, packet.further)) paths.push(...(await followPath(longer, packet)));
   }
   return paths;

@@ -56,6 +56,15 @@ it.each([
   expect(onward({ source, destination: parseIp(address), transport: 'tcp', port })).toEqual(expected);
 });
 
+it.each([
+  ['10.10.0.1', 80, { node: 'n6', mode: 'direct', source: '192.168.77.1' }], // a process: the node's address replaces the gateway's
+  ['10.10.0.1', 22, { node: 'n6', mode: 'direct', source: '192.168.77.1' }],
+  ['203.0.113.1', 80, { node: 'n6', mode: 'direct' }],
+])('a packet from %s that the bridge has not had reaches port %i of another node on %j', (from, port, expected) => {
+  const packet = { source: parseIp(from), destination: parseIp('192.168.77.6'), transport: 'tcp' as const, port };
+  expect(onward({ ...packet, isBeforeBridge: true })).toEqual(expected);
+});
+
 it('a packet that the bridge has sent to a process of the node is not translated again', () => {
   const packet = { destination: parseIp('192.168.77.1'), transport: 'tcp' as const, port: 30_080 };
   expect(onward({ ...packet, source: serviceNextHop.ipv4 })).toBeUndefined();
@@ -66,7 +75,8 @@ it.each([
   ['an unused pod address', 'node', 'route.none', '10.10.0.99', false],
   ['a Service that does not exist', 'node', 'route.none', '10.96.0.99', false],
   ['a pod that policy protects', 'node', 'policy.ingress', '203.0.113.9', false],
-  ['outside, from a host outside', 'outside', 'route.none', '203.0.113.9', false],
-] as const)('the kernel sends packets of the node itself: %s', (_, kind, drop, address, expected) => {
+  ['outside, from a host outside', 'outside', 'route.none', '203.0.113.9', true],
+  ['outside, from a pod', 'pod', 'route.none', '203.0.113.9', false],
+] as const)('the kernel sends packets of the node, and of hosts outside, itself: %s', (_, kind, drop, address, expected) => {
   expect(isSentByKernel({ kind }, drop, parseIp(address), exampleNode)).toBe(expected);
 });

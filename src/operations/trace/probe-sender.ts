@@ -33,10 +33,10 @@ export function probeEntry(
   if (isOwn(destination, environment))
     return { unsent: 'the node itself receives such packets: its bridge does not have them', isOwn: true };
   const ports = protocol === 'icmp' || port === undefined ? {} : { transport: protocol, port };
-  const onward = onwardOf({ source, destination, ...ports });
+  const onward = onwardOf({ source, destination, ...ports, ...(from.kind !== 'direct' && { isBeforeBridge: true }) });
   if (!onward) return { ofPort: environment.gateway.ofPort };
-  if (from.kind === 'node') return { unsent: 'the kernel of the node sends such packets itself, past its bridge', onward };
-  return { unsent: `such packets do not pass the bridge of this node: pods of ${onward.node} are reached without a tunnel` };
+  const sends = from.kind === 'node' ? 'sends' : 'forwards';
+  return { unsent: `the kernel of the node ${sends} such packets itself, past its bridge`, onward };
 }
 
 function refused(name: string, why: string): SeineError {

@@ -1,5 +1,5 @@
 import type { ConnectionPolicyView } from '../../api/policy.ts';
-import type { FamilyTrace, NodeTrace, TracedConnection, TracedPacket, TracePath } from '../../api/trace.ts';
+import type { FamilyTrace, NodeTrace, TracedConnection } from '../../api/trace.ts';
 import { Turn } from '../../base/async/turn.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { parseIp } from '../../base/net/ip.ts';
@@ -80,7 +80,8 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
     signal.throwIfAborted();
     const { environment } = port.running();
     const leases = ipam.leases();
-    const node = await traceNodeOf(port, environment, leases, signal);
+    const read = await traceNodeOf(port, environment, leases, signal);
+    const node = { ...read, policyFor: policiesOf(port, read) };
     const traces: FamilyTrace[] = [];
     for (const ends of question.families.flatMap((family) => endsOf(question, family))) {
       const startedMs = performance.now();
@@ -89,26 +90,22 @@ export async function tracedNode(port: TracePort, query: URLSearchParams, signal
         ...{ environment, leases, translated: translatedBy(port) },
         ...(known && { known }),
       });
-      traces.push(withPolicy(port, node, { ...trace, milliseconds: Math.round(performance.now() - startedMs) }));
+      traces.push({ ...trace, milliseconds: Math.round(performance.now() - startedMs) });
     }
     return { node: port.config.nodeName, traces };
   };
   return await queue.turn.take(work).finally(() => queue.length--);
 }
 
-/** Adds the decision of policies about each path: about the endpoint, where a Service translates the packet. */
-function withPolicy({ policyOf }: TracePort, { names }: TraceNode, trace: FamilyTrace): FamilyTrace {
+/** Returns a function that returns the decision of policies: about the endpoint, where a Service translates the packet. */
+function policiesOf({ policyOf }: TracePort, { names }: TraceNode): NonNullable<TraceNode['policyFor']> {
   const nameAt = (address: string): string => names.podAt(address) ?? address;
-  const policyFor = ({ source }: TracedPacket, { destination, destinationPort, protocol }: TracedPacket) =>
-    policyOf(nameAt(source), nameAt(destination), destinationPort === undefined ? protocol : `${destinationPort}/${protocol}`);
-  const paths = trace.paths.map((path): TracePath => {
-    const policy = policyFor(trace.packet, path.bridge.packet);
-    if (!policy) return path;
+  return ({ source }, { destination, destinationPort, protocol }) => {
+    const port = destinationPort === undefined ? protocol : `${destinationPort}/${protocol}`;
+    const policy = policyOf(nameAt(source), nameAt(destination), port);
     // A pod's name stands for its addresses of both families.
-    const ends = policy.ends.filter(({ from }) => parseIp(from).family === trace.family);
-    return { ...path, policy: { ...policy, ends } };
-  });
-  return { ...trace, paths };
+    return policy && { ...policy, ends: policy.ends.filter(({ from }) => parseIp(from).family === parseIp(source).family) };
+  };
 }
 
 export function namesOf(

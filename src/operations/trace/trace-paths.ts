@@ -1,4 +1,14 @@
-import type { FamilyTrace, TraceDifference, TraceDrop, TraceHop, TraceOnward, TraceOutcome, TracePath } from '../../api/trace.ts';
+import type { ConnectionPolicyView } from '../../api/policy.ts';
+import type {
+  FamilyTrace,
+  TraceDifference,
+  TraceDrop,
+  TracedPacket,
+  TraceHop,
+  TraceOnward,
+  TraceOutcome,
+  TracePath,
+} from '../../api/trace.ts';
 import { AssumedConnections } from '../../dataplane/flow-walk/assumed-tracking.ts';
 import { type WalkedPacket, type WalkHop, walkPacket } from '../../dataplane/flow-walk/flow-walk.ts';
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
@@ -22,6 +32,8 @@ export interface TraceNode {
   /** Returns where the kernel sends a packet on that leaves by the gateway. */
   readonly onward: (packet: KernelPacket) => TraceOnward | undefined;
   readonly flowText: (flow: InstalledFlow) => string;
+  /** Decision of policies about a packet as it is sent, and as it leaves; absent where a trace has none. */
+  readonly policyFor?: (sent: TracedPacket, leaving: TracedPacket) => ConnectionPolicyView | undefined;
 }
 
 /** Endpoints whose paths are computed; a Service may have thousands. */
@@ -29,44 +41,92 @@ const ENDPOINTS_MAX = 64;
 
 const reasons = new Map(Object.entries(packetInReason).map(([name, number]) => [number as number, name]));
 
-/**
- * Computes what the bridge, and the flows that the agent wants, do with a packet: once for each endpoint that a Service may choose.
- *
- * @param established first packet of the connection, if the traced packet is a later one
- */
-export async function tracePaths(
-  node: TraceNode,
-  packet: WalkedFields,
-  { established }: { readonly established?: WalkedFields } = {},
-): Promise<Pick<FamilyTrace, 'paths' | 'moreEndpoints'>> {
-  const walk = async (source: FlowSource, choice: number): Promise<WalkedPacket> => {
-    const choose = (_: number, buckets: number): number => choice % buckets;
-    const opening = new AssumedConnections();
-    if (!established) return await walkPacket(source, packet, { tracking: opening, choose });
-    // The connection is as its first packet would leave it.
-    const { choices } = await walkPacket(source, established, { tracking: opening, choose });
-    const later = await walkPacket(source, packet, { tracking: new AssumedConnections(opening.established()), choose });
-    return { ...later, ...(choices !== undefined && { choices }) };
-  };
-  const first = await walk(node.bridge, 0);
-  const all = Math.max(1, first.choices ?? 1);
+/** Packet of which paths are computed. */
+interface PathsQuestion {
+  /** First packet of the connection, if the traced packet is a later one. */
+  readonly established?: WalkedFields;
+  /** True if the source port is an example: endpoints of every other source port have paths, too. */
+  readonly anySourcePort?: true;
+  /** Decision of policies about a packet as it leaves. */
+  readonly policyFor?: (leaving: TracedPacket) => ConnectionPolicyView | undefined;
+}
+
+/** Paths of a packet on this node. */
+export type TracedPaths = Pick<FamilyTrace, 'paths' | 'moreEndpoints' | 'choice'>;
+
+/** Computes what the bridge, and the flows that the agent wants, do with a packet: once for each endpoint that a Service may choose. */
+export async function tracePaths(node: TraceNode, packet: WalkedFields, question: PathsQuestion = {}): Promise<TracedPaths> {
+  const { established, anySourcePort, policyFor } = question;
+  const first = await walkBucket(node.bridge, { packet, established }, 0);
+  const others = first.choice?.others ?? [];
+  const own = { packet, established, buckets: Math.max(1, first.choice?.buckets ?? 1) };
+  const groups = [
+    own,
+    ...(anySourcePort ? others : []).map(({ sourcePort, buckets }) => ({
+      packet: fromPort(packet, sourcePort),
+      established: established && fromPort(established, sourcePort),
+      buckets,
+    })),
+  ];
   const paths = new Map<string, TracePath>();
-  for (let choice = 0; choice < Math.min(all, ENDPOINTS_MAX); choice++) {
-    const bridge = choice === 0 ? first : await walk(node.bridge, choice);
-    const path = pathOf(node, packet, bridge, await walk(node.desired, choice));
-    const key = JSON.stringify([
-      path.hops.map(({ table }) => table),
-      path.bridge.what,
-      path.bridge.to,
-      path.bridge.drop?.name,
-      path.desired.what,
-      // Another node may treat each endpoint differently.
-      leavesNode(path) ? path.endpoints : [],
-    ]);
-    const known = paths.get(key);
-    paths.set(key, known ? { ...known, endpoints: [...new Set([...known.endpoints, ...path.endpoints])] } : path);
-  }
-  return { paths: [...paths.values()], moreEndpoints: Math.max(0, all - ENDPOINTS_MAX) };
+  let walked = 0;
+  for (const group of groups)
+    for (let bucket = 0; bucket < group.buckets && walked < ENDPOINTS_MAX; bucket++, walked++) {
+      const bridge = walked === 0 ? first : await walkBucket(node.bridge, group, bucket);
+      // The same bucket, wherever it is in the group that the agent wants.
+      const desired = await walkBucket(node.desired, group, bucket, bridge.choice?.taken);
+      const path = pathOf(node, group.packet, bridge, desired);
+      const policy = policyFor?.(path.bridge.packet);
+      addPath(paths, policy ? { ...path, policy } : path);
+    }
+  const endpoints = groups.reduce((sum, { buckets }) => sum + buckets, 0);
+  const ofOthers = anySourcePort ? 0 : others.reduce((sum, { buckets }) => sum + buckets, 0);
+  return {
+    paths: [...paths.values()],
+    moreEndpoints: endpoints - walked,
+    ...(first.choice && { choice: { endpoints, ofOtherSourcePorts: ofOthers } }),
+  };
+}
+
+/** Walks to one bucket of the group. @param taken the bucket as text, if its number in this group may be another */
+async function walkBucket(
+  source: FlowSource,
+  { packet, established }: { readonly packet: WalkedFields; readonly established?: WalkedFields | undefined },
+  bucket: number,
+  taken?: string,
+): Promise<WalkedPacket> {
+  const choose = (_: number, buckets: number, texts: readonly string[]): number => {
+    const at = taken === undefined ? -1 : texts.indexOf(taken);
+    return at < 0 ? bucket % buckets : at;
+  };
+  const opening = new AssumedConnections();
+  if (!established) return await walkPacket(source, packet, { tracking: opening, choose });
+  // The connection is as its first packet would leave it.
+  const { choice } = await walkPacket(source, established, { tracking: opening, choose });
+  const later = await walkPacket(source, packet, { tracking: new AssumedConnections(opening.established()), choose });
+  return { ...later, ...(choice && { choice }) };
+}
+
+const sourcePortFields = ['tcp_src', 'udp_src', 'sctp_src'] as const;
+
+function fromPort(packet: WalkedFields, sourcePort: number): WalkedFields {
+  const field = sourcePortFields.find((each) => packet[each] !== undefined);
+  return field ? { ...packet, [field]: sourcePort } : packet;
+}
+
+/** Adds the path of an endpoint. Those that are treated alike in all that a trace shows share one. */
+function addPath(paths: Map<string, TracePath>, path: TracePath): void {
+  const { hops, bridge, desired, difference, policy, endpoints } = path;
+  const key = JSON.stringify([
+    hops.map(({ table }) => table),
+    [bridge, desired].map(({ what, to, drop }) => [what, to, drop?.name]),
+    difference,
+    policy?.ends.map(({ verdict, why, by }) => [verdict, why, by]),
+    // Another node may treat each endpoint differently.
+    leavesNode(path) ? endpoints : [],
+  ]);
+  const known = paths.get(key);
+  paths.set(key, known ? { ...known, endpoints: [...new Set([...known.endpoints, ...endpoints])] } : path);
 }
 
 function leavesNode({ bridge, desired }: TracePath): boolean {
@@ -109,7 +169,7 @@ function differenceOf(node: TraceNode, bridge: WalkedPacket, desired: WalkedPack
   const at = desired.hops.findIndex((wanted, index) => !isSameHop(wanted, bridge.hops[index]));
   const [wanted, present] = at < 0 ? [undefined, bridge.hops[desired.hops.length]] : [desired.hops[at], bridge.hops[at]];
   if (!wanted && !present) return undefined;
-  const text = (hop: WalkHop | undefined): string | null => (hop?.flow ? node.flowText(hop.flow) : null);
+  const text = (hop: WalkHop | undefined): string | null => (hop?.flow ? `${node.flowText(hop.flow)}${bucketsText(hop)}` : null);
   const flow = wanted?.flow ?? present?.flow;
   return {
     table: nameOf((wanted ?? present)?.table ?? 0),
@@ -119,10 +179,19 @@ function differenceOf(node: TraceNode, bridge: WalkedPacket, desired: WalkedPack
   };
 }
 
-/** Reports whether two walks visit a table with equal flows. */
+/** Reports whether two walks visit a table with equal flows, and groups of equal buckets. */
 export function isSameHop(a: WalkHop, b: WalkHop | undefined): boolean {
   if (!b || a.table !== b.table || a.flow?.priority !== b.flow?.priority) return false;
-  return !a.flow || !b.flow || areEqual(a.flow.instructions, b.flow.instructions);
+  if (!a.flow || !b.flow) return true;
+  return areEqual(a.flow.instructions, b.flow.instructions) && haveEqualBuckets(a, b);
+}
+
+function haveEqualBuckets({ buckets: a }: WalkHop, { buckets: b }: WalkHop): boolean {
+  return a?.size === b?.size && [...(a ?? [])].every((bucket) => b?.has(bucket));
+}
+
+function bucketsText({ buckets }: WalkHop): string {
+  return buckets ? `, to a group of ${buckets.size} different buckets` : '';
 }
 
 function areEqual(a: Uint8Array, b: Uint8Array): boolean {

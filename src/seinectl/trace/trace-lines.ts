@@ -12,6 +12,8 @@ import type { Room } from '../table.ts';
 import { differsFromPacket, probeLines } from './probe-path.ts';
 
 const verdictWords = { allowed: 'ALLOWED', denied: 'DENIED', unknown: 'UNKNOWN' } as const satisfies Record<TraceVerdict, string>;
+/** Endpoints that are named in a sentence. */
+const NAMED_MAX = 3;
 const tones = { allowed: 'good', denied: 'bad', unknown: 'warning' } as const;
 /** Lines of a trace, not escaped yet. @param isWide true to print tables without an effect, and flows */
 export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | undefined)[], isWide: boolean, { paint }: Room): string[] {
@@ -28,7 +30,7 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
       ...path.segments.flatMap(policyLines),
       ...path.segments.flatMap(differenceLines),
       ...(path.missing ? [`  The part of ${path.missing.node} is unknown: ${path.missing.reason}`] : []),
-      ...(at === 0 && trace.moreEndpoints > 0 ? [`  ${trace.moreEndpoints} more endpoints were not traced`] : []),
+      ...(at === 0 ? endpointLines(trace, meanings[0]) : []),
       `  ${trace.at ? pastVerdictText(path, trace.at) : verdictsText(path, meanings[at])}`,
       ...meaningLines(path, meanings[at], trace.node),
     ];
@@ -36,10 +38,27 @@ export function traceLines(trace: WholeTrace, meanings: readonly (PathMeaning | 
   return [...paths, ...probeLines(trace)];
 }
 
+/** Lines about the endpoints among which flows choose, and those that objects give the client. */
+function endpointLines({ choice, moreEndpoints }: WholeTrace, meaning: PathMeaning | undefined): string[] {
+  const others = choice && choice.ofOtherSourcePorts > 0 ? `; packets with other source ports get ${choice.ofOtherSourcePorts} others` : '';
+  const chosen = choice ? `flows choose one of ${choice.endpoints}${others}` : '';
+  const [given, unchosen = []] = [meaning?.choice ?? '', meaning?.unchosen];
+  const text = [chosen, given].filter((each) => each !== '').join(' · ');
+  return [
+    ...(text === '' ? [] : [`  Endpoints: ${text}.`]),
+    ...(moreEndpoints > 0 ? [`  ${moreEndpoints} more endpoints were not traced.`] : []),
+    ...(unchosen.length > 0 ? [`  No flow sends the packet to ${listText(unchosen)}, which the objects give this client.`] : []),
+  ];
+}
+
+function listText(names: readonly string[]): string {
+  return names.length > NAMED_MAX ? `${names.slice(0, NAMED_MAX).join(', ')} and ${names.length - NAMED_MAX} more` : names.join(', ');
+}
+
 function endsText({ from, to, packet, way, node, connection, at }: WholeTrace, { endpoints, segments }: WholePath): string {
   const target = `${to}${way === undefined ? '' : `, ${way}`} ${to.includes(packet.destination) ? '' : `${packet.destination} `}${portText(packet)}`;
-  const first = endpoints.slice(0, 3).join(', ');
-  const more = endpoints.length > 3 ? ` and ${endpoints.length - 3} more with the same result` : '';
+  const first = endpoints.slice(0, NAMED_MAX).join(', ');
+  const more = endpoints.length > NAMED_MAX ? ` and ${endpoints.length - NAMED_MAX} more with the same result` : '';
   const isKnown = segments.some(({ known }) => known && known.from !== 'assumption');
   const which = isKnown ? 'a later packet of an open connection' : 'a packet of a connection that is assumed to be established';
   const established = connection === 'established' ? `, ${which}` : '';
@@ -88,7 +107,8 @@ function connectionLines({ node, known }: WholePath['segments'][number]): string
 
 /** Lines about objects that specify something else than the flows do. */
 function meaningLines({ bridge, desired }: WholePath, meaning: PathMeaning | undefined, node: string): string[] {
-  if (!meaning || meaning.verdict === 'unknown' || bridge === 'unknown' || meaning.verdict === bridge || desired !== bridge) return [];
+  const isOther = meaning && (meaning.verdict !== bridge || meaning.unchosen !== undefined);
+  if (!isOther || meaning.verdict === 'unknown' || bridge === 'unknown' || desired !== bridge) return [];
   return [
     `  The objects in the API server specify something else: an agent of the path has not received one of them yet, or could not read it.`,
     `    \`seinectl status\` on ${node} shows the age of its copies; \`seinectl get nodes\`, \`get services\` and \`policy pod\` show what is not served as specified.`,

@@ -77,7 +77,8 @@ export function exitCodeOf(traces: readonly WholeTrace[], meanings: readonly (re
     (path) =>
       path.segments.some(({ difference }) => difference) ||
       differsInResult(path) ||
-      (path.meaning !== undefined && path.bridge !== 'unknown' && path.meaning.verdict !== path.bridge),
+      (path.meaning !== undefined && path.bridge !== 'unknown' && path.meaning.verdict !== path.bridge) ||
+      path.meaning?.unchosen !== undefined,
   );
   if (differs || traces.some(differsFromPacket)) return traceExitCodes.disagree;
   if (all.some(({ verdict }) => verdict === 'denied')) return traceExitCodes.denied;

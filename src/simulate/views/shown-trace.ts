@@ -5,6 +5,9 @@ import type { TracedFamily, TracedNode, TracedWay } from '../../ui/answers/trace
 /** Trace with the verdict of the objects about each of its paths. */
 export type TraceWithMeaning = WholeTrace & { readonly meanings: readonly (PathMeaning | undefined)[] };
 
+/** Endpoints that are named in a sentence. */
+const NAMED_MAX = 3;
+
 /** Converts a trace for the page. */
 export function shownTrace(
   { paths, family, from, to, packet, way, entry, connection, moreEndpoints, node }: WholeTrace,
@@ -25,12 +28,19 @@ function wayOf(path: WholePath, meaning: PathMeaning | undefined): TracedWay {
     endpoints,
     stages: segments.map(stageOf),
     verdicts: [
-      { of: 'meaning', verdict: meaning?.verdict ?? null, why: meaning?.why ?? 'not compared' },
+      { of: 'meaning', verdict: meaning?.verdict ?? null, why: meaning ? meaningText(meaning) : 'not compared' },
       { of: 'desired', verdict: desired, why: 'flows that the agents require' },
       { of: 'bridge', verdict: bridge, why: 'flows that are installed' },
     ],
     ...(missing && { missing }),
   };
+}
+
+function meaningText({ why, choice, unchosen }: PathMeaning): string {
+  const missing = unchosen
+    ? [`no flow sends the packet to ${unchosen.slice(0, NAMED_MAX).join(', ')}${unchosen.length > NAMED_MAX ? ' and others' : ''}`]
+    : [];
+  return [why, ...(choice === undefined ? [] : [choice]), ...missing].join('; ');
 }
 
 function stageOf(segment: WholePath['segments'][number]): TracedNode {

@@ -2,8 +2,8 @@ import { cidrAddress, cidrContains, type Family, isIp, parseCidr, parseIp, readC
 import type { NodeObject, PodObject } from '../reference/objects.ts';
 import { judge } from '../reference/reference-verdict.ts';
 import type { ForwardedObjects, ForwardedPacket } from './forwarded-objects.ts';
-import { type AskedService, isSame, serviceAt } from './service-at.ts';
-import { type Endpoint, endpointsOf } from './service-endpoints.ts';
+import { type AskedService, isSame, serviceAt, unclaimedAt } from './service-at.ts';
+import { type ChosenEndpoints, type Endpoint, endpointsOf } from './service-endpoints.ts';
 
 /** Meaning of the objects for a packet. */
 interface Meaning {
@@ -14,6 +14,8 @@ interface Meaning {
   readonly by: readonly string[];
   /** Present if it is denied because a Service does not have the port: nodes that do not know the range of Services send it out instead. */
   readonly isUnserved?: true;
+  /** Present if a Service has the address, and is not served in its family: the packet does not reach the Service. */
+  readonly isUnclaimed?: true;
 }
 
 /**
@@ -31,7 +33,7 @@ export function meaningOf(objects: ForwardedObjects, packet: ForwardedPacket, en
   const client = clientOf(objects, packet, asked);
   const refusal = refusingRanges(objects, asked, client);
   if (refusal !== undefined) return denied(`loadBalancerSourceRanges of ${name} (${refusal}) do not contain ${client.source}`);
-  const endpoints = endpointsFor(objects, asked, client);
+  const { endpoints } = endpointsFor(objects, asked, client);
   const { isLocal } = policyOf(asked, client);
   const policy = isLocal ? `, ${kind === 'cluster' ? 'internal' : 'external'}TrafficPolicy Local` : '';
   if (endpoints.length === 0) return denied(`${name} has no endpoint for a client on ${client.node}${policy}`);
@@ -39,6 +41,40 @@ export function meaningOf(objects: ForwardedObjects, packet: ForwardedPacket, en
   if (!endpoints.some(({ address, port: own }) => isSame(address, endpoint.address) && own === endpoint.port))
     return denied(`${endpoint.address} port ${endpoint.port} is no endpoint of ${name} for a client on ${client.node}${policy}`);
   return servedMeaning(objects, packet, { asked, client, endpoint });
+}
+
+/** Choice of an endpoint for a packet that opens a connection to a Service. */
+interface ServedChoice {
+  readonly endpoints: readonly Endpoint[];
+  /** Which endpoints the client gets at this kind of address, and why. */
+  readonly text: string;
+}
+
+const kindTexts = {
+  cluster: 'a cluster address',
+  nodePort: 'a node port',
+  external: 'an external IP',
+  loadBalancer: 'a load balancer address',
+};
+const clientTexts = { pod: 'a pod', node: 'a process', external: 'a client outside' };
+const reasonTexts = { hints: 'its topology hints', terminating: 'no other is ready' };
+
+/** Returns the endpoints that the client of a packet may get; undefined if no Service has its destination and port. */
+export function choiceFor(objects: ForwardedObjects, packet: ForwardedPacket): ServedChoice | undefined {
+  const asked = serviceAt(objects, packet);
+  if (!asked?.port) return undefined;
+  const client = clientOf(objects, packet, asked);
+  const { endpoints, used, reasons } = endpointsFor(objects, asked, client);
+  const { externalTrafficPolicy } = asked.service.spec;
+  const { isLocal } = policyOf(asked, client);
+  const isInside = asked.kind !== 'cluster' && client.is !== 'external' && externalTrafficPolicy === 'Local';
+  const why = [
+    ...(isLocal ? [`${asked.kind === 'cluster' ? 'internal' : 'external'}TrafficPolicy Local`] : []),
+    ...(isInside ? ['externalTrafficPolicy Local does not concern pods and nodes'] : []),
+    ...reasons.map((each) => reasonTexts[each]),
+  ];
+  const text = `${clientTexts[client.is]} on ${client.node} gets ${endpoints.length} of ${used} at ${kindTexts[asked.kind]}`;
+  return { endpoints, text: why.length > 0 ? `${text}: ${why.join(', ')}` : text };
 }
 
 function denied(why: string): Meaning {
@@ -106,11 +142,11 @@ function policyOf({ service: { spec }, kind }: AskedService, { is }: Client): { 
   return { isLocal: spec.externalTrafficPolicy === 'Local' && is === 'external' };
 }
 
-function endpointsFor({ slices, nodes }: ForwardedObjects, asked: AskedService, client: Client): readonly Endpoint[] {
+function endpointsFor({ slices, nodes }: ForwardedObjects, asked: AskedService, client: Client): ChosenEndpoints {
   const { service, port } = asked;
   const zone = nodes.find(({ metadata }) => metadata.name === client.node)?.metadata.labels?.['topology.kubernetes.io/zone'];
   const place = { family: client.family, node: client.node, ...(zone !== undefined && { zone }) };
-  return port ? endpointsOf(slices, service, port, { ...place, ...policyOf(asked, client) }) : [];
+  return port ? endpointsOf(slices, service, port, { ...place, ...policyOf(asked, client) }) : { endpoints: [], used: 0, reasons: [] };
 }
 
 /** Client of an address of a Service from outside the cluster. */
@@ -135,7 +171,7 @@ export function externalEndpoints(
   const service = objects.services.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
   const own = service?.spec.ports?.find((each) => each.port === port && (each.protocol ?? 'TCP') === protocol);
   if (!service || !own) return [];
-  return endpointsFor(objects, { service, kind: 'nodePort', port: own }, { is: 'external', node, family, source: '' });
+  return endpointsFor(objects, { service, kind: 'nodePort', port: own }, { is: 'external', node, family, source: '' }).endpoints;
 }
 
 /** A packet that no Service translates. */
@@ -144,7 +180,9 @@ function directMeaning(objects: ForwardedObjects, packet: ForwardedPacket): Mean
   const owner = ownerOf(objects, destination);
   if (owner === 'none') return denied(`no pod has the address ${destination}`);
   const { egress, ingress } = judge(objects, { from: source, to: destination, protocol, ...(port !== undefined && { port }) });
-  return verdictOf(egress, ingress);
+  const { why, ...meaning } = verdictOf(egress, ingress);
+  const unclaimed = unclaimedAt(objects, packet);
+  return { ...meaning, why: unclaimed === undefined ? why : `${unclaimed}: ${why}`, ...(unclaimed !== undefined && { isUnclaimed: true }) };
 }
 
 interface ServedConnection {

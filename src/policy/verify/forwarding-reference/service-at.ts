@@ -28,11 +28,11 @@ export function serviceAt({ services, nodes }: ForwardedObjects, packet: Forward
   const node = nodeAt(nodes, destination);
   if (node)
     for (const service of proxied) {
-      const port = hasFamilyOf(destination, service.spec.clusterIPs ?? []) ? nodePortOf(service, packet) : undefined;
+      const port = hasFamilyOf(service, destination) ? nodePortOf(service, packet) : undefined;
       if (port) return { ...found(service, 'nodePort', port), node };
     }
   const asked = proxied.toSorted(byAge).flatMap((service) => {
-    const kind = requestedKind(service, destination);
+    const kind = hasFamilyOf(service, destination) ? requestedKind(service, destination) : undefined;
     return kind ? [{ ...found(service, kind, portOf(service, packet)), ...(node && { node }) }] : [];
   });
   const served = asked.find(({ port }) => port);
@@ -40,9 +40,34 @@ export function serviceAt({ services, nodes }: ForwardedObjects, packet: Forward
   return served ?? (node ? undefined : asked[0]);
 }
 
-/** A Service has node ports in the families of its cluster addresses alone. */
-function hasFamilyOf(destination: string, clusterIps: readonly string[]): boolean {
-  return isIp(destination) && clusterIps.some((each) => isIp(each) && parseIp(each).family === parseIp(destination).family);
+/** A Service is served in the families of its cluster addresses alone. Source: kube-proxy's `NewServicePort` maps addresses by family. */
+function hasFamilyOf({ spec }: ServedObject, destination: string): boolean {
+  if (!isIp(destination)) return false;
+  const { family } = parseIp(destination);
+  return (spec.clusterIPs ?? []).some((each) => isIp(each) && parseIp(each).family === family);
+}
+
+/**
+ * Returns why no Service claims the destination of a packet, although one has it among its addresses, or a node port at it: it has no cluster
+ * address of that family. Undefined if there is no such Service.
+ */
+export function unclaimedAt({ services, nodes }: ForwardedObjects, packet: ForwardedPacket): string | undefined {
+  const { destination } = packet;
+  const isNode = nodeAt(nodes, destination) !== undefined;
+  for (const service of services) {
+    const { spec, metadata } = service;
+    if (spec.type === 'ExternalName' || !(spec.clusterIPs ?? []).some(isIp) || hasFamilyOf(service, destination)) continue;
+    const kind = requestedKind(service, destination) ?? (isNode && nodePortOf(service, packet) ? 'nodePort' : undefined);
+    if (!kind) continue;
+    const family = destination.includes(':') ? 'IPv6' : 'IPv4';
+    const has = {
+      loadBalancer: 'it as an address of its load balancer',
+      external: 'it as an external IP',
+      nodePort: `node port ${packet.port}`,
+    };
+    return `no node serves ${destination} for Service ${metadata.namespace}/${metadata.name}, which has ${has[kind]}, and no ${family} cluster address`;
+  }
+  return undefined;
 }
 
 function found(service: ServedObject, kind: AskedKind, port: ServedPortObject | undefined): AskedService {

@@ -1,3 +1,4 @@
+import { isIp, parseIp } from '../../../base/net/ip.ts';
 import type { EndpointObject, ServedObject, ServedPortObject, SliceObject } from './forwarded-objects.ts';
 
 /** An endpoint of a Service. */
@@ -16,34 +17,81 @@ interface EndpointClient {
   readonly isLocal: boolean;
 }
 
+/** Endpoints that a client may get. */
+export interface ChosenEndpoints {
+  readonly endpoints: readonly Endpoint[];
+  /** Number of those that are used by any client: the ready ones, else those that still serve while they terminate. */
+  readonly used: number;
+  /** Why the client gets those alone. */
+  readonly reasons: readonly ('hints' | 'terminating')[];
+}
+
 /**
  * Returns the endpoints that a client may get: the ready ones, or those that still serve while they terminate. Of the ready ones, where the
  * traffic policy does not ask for those of the node, those near the client, if each has a hint and one of them is for this node or zone.
+ * An endpoint that moves between slices is in two of them for a while: it is ready if one of them has it so.
  * Source: KEP-1669, KEP-2433, KEP-3015, and kube-proxy's `CategorizeEndpoints`.
  */
 export function endpointsOf(
   slices: readonly SliceObject[],
-  { metadata, spec }: ServedObject,
-  { name, protocol }: ServedPortObject,
+  service: ServedObject,
+  port: ServedPortObject,
   client: EndpointClient,
-): readonly Endpoint[] {
+): ChosenEndpoints {
+  const all = onceEach(placedEndpoints(slices, service, port, client.family), service);
+  const usable = (placed: readonly PlacedEndpoint[]): readonly PlacedEndpoint[] => {
+    const ready = placed.filter((each) => rankOf(each, service) === 2);
+    return ready.length > 0 ? ready : placed.filter((each) => rankOf(each, service) === 1);
+  };
+  const used = usable(all).length;
+  const allowed = usable(client.isLocal ? all.filter(({ endpoint }) => endpoint.nodeName === client.node) : all);
+  if (allowed.some((each) => rankOf(each, service) === 1)) return { endpoints: allowed.map(plain), used, reasons: ['terminating'] };
+  const near = client.isLocal ? allowed : nearOf(allowed, client);
+  return { endpoints: near.map(plain), used, reasons: near === allowed ? [] : ['hints'] };
+}
+
+interface PlacedEndpoint extends Endpoint {
+  readonly endpoint: EndpointObject;
+}
+
+function plain({ address, port }: PlacedEndpoint): Endpoint {
+  return { address, port };
+}
+
+function placedEndpoints(
+  slices: readonly SliceObject[],
+  { metadata }: ServedObject,
+  { name, protocol }: ServedPortObject,
+  family: EndpointClient['family'],
+): readonly PlacedEndpoint[] {
   const own = slices.filter(
     (slice) =>
       slice.metadata.namespace === metadata.namespace &&
       slice.metadata.labels?.['kubernetes.io/service-name'] === metadata.name &&
-      slice.addressType === (client.family === 'ipv4' ? 'IPv4' : 'IPv6'),
+      slice.addressType === (family === 'ipv4' ? 'IPv4' : 'IPv6'),
   );
-  const all = own.flatMap(({ endpoints, ports }) => {
+  return own.flatMap(({ endpoints, ports }) => {
     const port = (ports ?? []).find((each) => (each.name ?? '') === (name ?? '') && (each.protocol ?? 'TCP') === (protocol ?? 'TCP'))?.port;
     return (endpoints ?? []).flatMap((endpoint) =>
       port ? endpoint.addresses.slice(0, 1).map((address) => ({ endpoint, address, port })) : [],
     );
   });
-  const allowed = client.isLocal ? all.filter(({ endpoint }) => endpoint.nodeName === client.node) : all;
-  const ready = allowed.filter(({ endpoint }) => spec.publishNotReadyAddresses || (endpoint.conditions?.ready ?? true));
-  const serving = allowed.filter(({ endpoint: { conditions } }) => conditions?.terminating === true && (conditions.serving ?? false));
-  if (ready.length === 0) return serving;
-  return client.isLocal ? ready : nearOf(ready, client);
+}
+
+/** 2: ready. 1: serves while it terminates. 0: gets no connections. */
+function rankOf({ endpoint: { conditions } }: PlacedEndpoint, { spec }: ServedObject): number {
+  if (spec.publishNotReadyAddresses || (conditions?.ready ?? true)) return 2;
+  return conditions?.terminating === true && (conditions.serving ?? false) ? 1 : 0;
+}
+
+function onceEach(placed: readonly PlacedEndpoint[], service: ServedObject): readonly PlacedEndpoint[] {
+  const once = new Map<string, PlacedEndpoint>();
+  for (const each of placed) {
+    const key = `${isIp(each.address) ? parseIp(each.address).text : each.address} ${each.port}`;
+    const known = once.get(key);
+    if (!known || rankOf(each, service) > rankOf(known, service)) once.set(key, each);
+  }
+  return [...once.values()];
 }
 
 function nearOf<T extends { readonly endpoint: EndpointObject }>(ready: readonly T[], { node, zone }: EndpointClient): readonly T[] {
