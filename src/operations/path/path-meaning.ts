@@ -24,7 +24,7 @@ export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, path: W
   return {
     verdict,
     why: reasonsOf(judged, path.bridge),
-    ...(choice && { choice: choice.text }),
+    ...(choice?.text !== undefined && { choice: choice.text }),
     ...(unchosen.length > 0 && { unchosen }),
   };
 }

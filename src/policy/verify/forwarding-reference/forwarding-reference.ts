@@ -46,8 +46,8 @@ export function meaningOf(objects: ForwardedObjects, packet: ForwardedPacket, en
 /** Choice of an endpoint for a packet that opens a connection to a Service. */
 interface ServedChoice {
   readonly endpoints: readonly Endpoint[];
-  /** Which endpoints the client gets at this kind of address, and why. */
-  readonly text: string;
+  /** Which endpoints the client gets at this kind of address, and why; absent if there is one for all clients. */
+  readonly text?: string;
 }
 
 const kindTexts = {
@@ -74,7 +74,8 @@ export function choiceFor(objects: ForwardedObjects, packet: ForwardedPacket): S
     ...reasons.map((each) => reasonTexts[each]),
   ];
   const text = `${clientTexts[client.is]} on ${client.node} gets ${endpoints.length} of ${used} at ${kindTexts[asked.kind]}`;
-  return { endpoints, text: why.length > 0 ? `${text}: ${why.join(', ')}` : text };
+  const isOne = used === 1 && endpoints.length === 1 && why.length === 0;
+  return { endpoints, ...(!isOne && { text: why.length > 0 ? `${text}: ${why.join(', ')}` : text }) };
 }
 
 function denied(why: string): Meaning {
