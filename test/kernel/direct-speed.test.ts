@@ -9,7 +9,7 @@ import { median } from '../bench/row.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const iperfPort = 5201;
-const rounds = 7;
+const rounds = 21;
 /** Node 1 sends to node 2 directly, and to node 3, which is in `encap`, through the tunnel; one underlay, in the same minutes. */
 const ways = { direct: 2, tunnel: 3 } as const;
 type Way = keyof typeof ways;
