@@ -83,6 +83,9 @@ async function remember(stateDir: string, text: string, log: Log): Promise<void>
   }
 }
 
+/** A refusal may quote a line of nftables rules, which names from outside may have made long. */
+const CAUSE_CHARACTERS_MAX = 300;
+
 function loggedEvents(log: Log): NodeStateEvents {
   return {
     round: (part, result) => log.debug('reconciled', { part, ...result }),
@@ -96,6 +99,11 @@ function loggedEvents(log: Log): NodeStateEvents {
         part,
         entries: keys.length,
         cause: 'not by this agent',
+      }),
+    notInPlace: (tables, { message }) =>
+      log.failing('nftables in place', 'rules of nftables could not be replaced in place; their tables are replaced with their sets', {
+        tables,
+        cause: message.slice(0, CAUSE_CHARACTERS_MAX),
       }),
     repaired: (part, tookMs) => log.info('foreign change repaired', { part, tookMs: Math.round(tookMs) }),
   };

@@ -116,7 +116,7 @@ export function openNodeState(
     bridge,
     switch: new SwitchTarget(database, config.ovsBridge, lock.name),
     host: stack.target,
-    firewall: new FirewallTarget(stack.ownTables, tableNames),
+    firewall: new FirewallTarget(stack.ownTables, tableNames, (tables, refusal) => events.notInPlace?.(tables, refusal)),
     settings: new SettingsTarget({
       socket: stack.links.socket,
       wanted: () => nodeState.settings,

@@ -43,6 +43,8 @@ export interface NodeStateEvents {
   refused(part: TargetName, owner: string, error: SeineError): void;
   accepted?(part: TargetName, owner: string): void;
   drift(part: TargetName, keys: readonly string[]): void;
+  /** Tables of nftables are replaced with their sets, because nft refused to replace their rules alone: packets may be missed meanwhile. */
+  notInPlace?(tables: readonly string[], refusal: SeineError): void;
   /** Desired entries that another process removed. */
   lost?(part: TargetName, keys: readonly string[]): void;
   complete?(part: TargetName): void;

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { SeineError } from '../../../base/errors/seine-error.ts';
 import { elementChanges, type NftElement, readElements } from '../../../netlink/nftables/nft-elements.ts';
 import { type Nftables, nftName } from '../../../netlink/nftables/nftables.ts';
 import { frameOfBody, frameOfListing, type TableFrame } from '../../../netlink/nftables/table-frame.ts';
@@ -20,6 +21,9 @@ type Elements = Map<string, Map<string, string>>;
 
 /** Number of elements above which a table is listed off the main thread; listing a smaller one takes a few milliseconds. */
 const MANY_ELEMENTS = 1_000;
+
+/** Reports tables whose rules nft refused to replace in place: they are replaced with their sets, see {@link FirewallTarget}. */
+type NotInPlace = (tables: readonly string[], refusal: SeineError) => void;
 
 type TargetNftables = Pick<Nftables, 'listTable' | 'listTableOffThread' | 'runOffThread'>;
 
@@ -44,6 +48,7 @@ interface PlacedElement {
 export class FirewallTarget implements Target<FirewallKey, string> {
   readonly #nftables: TargetNftables;
   readonly #tables: readonly string[];
+  readonly #notInPlace: NotInPlace;
   /** Resolves when the last use of nftables has ended: the library serves one caller at a time, and observers may call at any time. */
   #ended: Promise<unknown> = Promise.resolve();
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
@@ -56,9 +61,10 @@ export class FirewallTarget implements Target<FirewallKey, string> {
    * @param nftables not shared with other users
    * @param tables all names that may belong to Seine
    */
-  constructor(nftables: TargetNftables, tables: readonly string[]) {
+  constructor(nftables: TargetNftables, tables: readonly string[], notInPlace: NotInPlace = () => undefined) {
     this.#nftables = nftables;
     this.#tables = tables;
+    this.#notInPlace = notInPlace;
   }
 
   observe(): Promise<Map<FirewallKey, string>> {
@@ -111,7 +117,10 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     }
   }
 
-  /** Replaces rules only, where sets are declared as before. nft refuses this if a chain has another hook. */
+  /**
+   * Replaces rules only, where sets are declared as before. nft refuses this if a chain has another hook; then nothing was changed, and the
+   * tables are replaced as a whole. Any other failure leaves it open what was changed: the caller observes.
+   */
   async #run(
     bodies: ReadonlyMap<string, string>,
     transaction: (replaced: (table: string, body: string) => readonly string[]) => string,
@@ -125,7 +134,8 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     try {
       await this.#nftables.runOffThread(transaction((table, body) => inPlace.get(table) ?? this.#replaced(table, body)));
     } catch (thrown) {
-      if (inPlace.size === 0) throw thrown;
+      if (inPlace.size === 0 || !(thrown instanceof SeineError) || thrown.code !== 'REFUSED') throw thrown;
+      this.#notInPlace([...inPlace.keys()], thrown);
       await this.#nftables.runOffThread(transaction((table, body) => this.#replaced(table, body)));
     }
   }

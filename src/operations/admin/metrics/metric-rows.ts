@@ -80,6 +80,11 @@ export const metricRows = {
   },
   reconcile_entries_total: { type: 'counter', help: 'Entries that were written or removed.', labels: ['part', 'operation'] },
   reconcile_failures_total: { type: 'counter', help: 'Rounds that failed and were retried.', labels: ['part'] },
+  firewall_replacements_total: {
+    type: 'counter',
+    help: 'Tables of nftables replaced with their sets, because nft refused to replace rules alone.',
+    labels: ['table'],
+  },
   drift_entries_total: {
     type: 'counter',
     help: 'Entries repaired after a foreign change or, on the bridge, after a restart of Open vSwitch.',

@@ -65,7 +65,7 @@ it('counts calls by command and code, and times ADD and DEL by stage', async () 
 });
 
 it('sums rounds and drift, keeps the last failure, and forwards all of it', () => {
-  const then = { round: vi.fn(), failure: vi.fn(), refused: vi.fn(), drift: vi.fn(), repaired: vi.fn() };
+  const then = { round: vi.fn(), failure: vi.fn(), refused: vi.fn(), drift: vi.fn(), repaired: vi.fn(), notInPlace: vi.fn() };
   const record = new AgentRecord(() => undefined);
   const events = record.nodeStateEvents(then);
   const error = new SeineError('UNAVAILABLE', 'gone');
@@ -74,11 +74,13 @@ it('sums rounds and drift, keeps the last failure, and forwards all of it', () =
   events.drift('host', ['a', 'b']);
   events.repaired('host', 30);
   events.failure('host', error);
+  events.notInPlace?.(['seine'], error);
   expect(record.sumOf('reconcile_entries_total', { part: 'bridge', operation: 'put' })).toBe(5);
   expect(record.sumOf('reconcile_rounds_total', { part: 'bridge' })).toBe(2);
   expect([record.driftOf('host'), record.driftOf('bridge')]).toEqual([2, 0]);
   expect(record.lastOf('host')?.error).toBe(error);
-  expect(Object.values(then).map((each) => each.mock.calls.length)).toEqual([2, 1, 0, 1, 1]);
+  expect(Object.values(then).map((each) => each.mock.calls.length)).toEqual([2, 1, 0, 1, 1, 1]);
+  expect(record.samples('firewall_replacements_total')).toEqual([[{ table: 'seine' }, 1]]);
 });
 
 it('detects a blocked event loop', () => {

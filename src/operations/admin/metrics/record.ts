@@ -66,6 +66,10 @@ export class AgentRecord {
         this.#add('drift_entries_total', { part }, keys.length);
         then.drift(part, keys);
       },
+      notInPlace: (tables, refusal) => {
+        for (const table of tables) this.#add('firewall_replacements_total', { table });
+        then.notInPlace?.(tables, refusal);
+      },
       lost: (part, keys) => then.lost?.(part, keys),
       complete: (part) => then.complete?.(part),
       repaired: (part, tookMs) => {

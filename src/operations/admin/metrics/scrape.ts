@@ -286,6 +286,7 @@ function ofParts({ nodeState: datapath }: PartMetricsPort, record: AgentRecord) 
     reconcile_rounds_total: counted('reconcile_rounds_total'),
     reconcile_entries_total: record.samples('reconcile_entries_total'),
     reconcile_failures_total: counted('reconcile_failures_total'),
+    firewall_replacements_total: record.samples('firewall_replacements_total'),
     drift_entries_total: counted('drift_entries_total'),
     desired_entries: each((part) => datapath[part].size),
     reconcile_age_seconds: parts.flatMap((part): Sample[] => {
