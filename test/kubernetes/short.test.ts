@@ -7,6 +7,7 @@ import { netnsPath } from '../../lab/plan/names.ts';
 import { testPodInterface } from '../support/test-datapath.ts';
 import { print, RealCluster } from './cluster.ts';
 import { Installation } from './installation.ts';
+import { Laptop } from './laptop.ts';
 import { pod } from './objects.ts';
 
 /*
@@ -49,6 +50,55 @@ it('lets pods of both nodes reach each other', async () => {
     ['far', 'near'],
   ] as const)
     for (const ip of (await cluster.pod(to)).ips) await expect.poll(async () => await cluster.pings(from, ip), pollMs).toBe(true);
+});
+
+it('answers seinectl on a host without an agent, and names the right that a user lacks', async () => {
+  const nodes = cluster.nodes.map((node) => expect.objectContaining({ node, exitCode: 0 }));
+  const operator = await Laptop.of(cluster, 'operator', { mayExec: true });
+  const drops = await operator.seinectl('drops', '-o', 'json');
+  expect(JSON.parse(drops.stdout), drops.stderr).toEqual({ nodes, silent: [] });
+  const trace = await operator.seinectl('trace', 'default/near', 'default/far', 'icmp', '--probe');
+  expect(trace.stdout + trace.stderr).toMatch(/packet allowed .*reached the output to pod default\/far/);
+  expect(trace.code).toBe(0);
+  const reader = await Laptop.of(cluster, 'reader', { mayExec: false });
+  for (const words of [['drops'], ['policy', 'explain', 'default/near', 'default/far'], ['flows'], ['timeline']]) {
+    const { code, stderr } = await reader.seinectl(...words);
+    expect(stderr).toMatch(/the user needs the rights to create and get pods\/exec in namespace seine-system \(2 nodes: /);
+    expect(code).toBe(3);
+  }
+});
+
+it('finds a changed flow in the background, at the interval of the ConfigMap', async () => {
+  const [node = ''] = cluster.nodes;
+  const seinectl = async (...words: readonly string[]): Promise<string> =>
+    await cluster.kubectlAnyway(
+      '-n',
+      'seine-system',
+      'exec',
+      await cluster.podOf('seine-agent', node),
+      '-c',
+      'agent',
+      '--',
+      'seinectl',
+      ...words,
+    );
+  const patch = async (interval: string | null): Promise<void> =>
+    void (await cluster.kubectl(
+      ...['-n', 'seine-system', 'patch', 'configmap', 'seine-live', '--type', 'merge'],
+      ...['-p', JSON.stringify({ data: { 'trace.background': interval } })],
+    ));
+  await patch('1s');
+  await seinectl('pause', '--for', '10m');
+  try {
+    const { ofPort } = JSON.parse(await seinectl('get', 'pods', 'near', '-n', 'default', '-o', 'json')) as { readonly ofPort: number };
+    await cluster.onNode(node, 'ovs-ofctl', '--names', 'del-flows', 'br-int', `table=classify,in_port=${ofPort}`);
+    await expect.poll(async () => await seinectl('status'), pollMs).toMatch(/packets of default\/near to .* in table classify/);
+    expect(await seinectl('timeline', 'node', node)).toContain('problem trace.disagrees');
+  } finally {
+    await seinectl('resume');
+    await patch(null);
+  }
+  await expect.poll(async () => await seinectl('status'), pollMs).not.toContain('meet another flow');
 });
 
 it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, async () => {

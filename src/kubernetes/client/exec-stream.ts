@@ -12,7 +12,7 @@ const REMARK_CHARACTERS_MAX = 200;
  * so its input.
  *
  * It fails with a SeineError when the program ends other than with 0: `REFUSED` if it was not run, else `UNAVAILABLE` with the first line of
- * its standard error.
+ * its standard error, and the exit code in `context.exitCode`.
  */
 export class ExecStream extends Duplex {
   readonly #socket: WebSocket;
@@ -67,7 +67,10 @@ export class ExecStream extends Duplex {
     if (this.destroyed) return;
     try {
       const exitCode = exitCodeIn(this.#remarks.status);
-      if (exitCode !== 0) throw new SeineError('UNAVAILABLE', firstLine(this.#remarks.stderr) || `the program ended with ${exitCode}`);
+      if (exitCode !== 0) {
+        const message = firstLine(this.#remarks.stderr) || `the program ended with ${exitCode}`;
+        throw new SeineError('UNAVAILABLE', message, { context: { exitCode } });
+      }
       this.push(null);
     } catch (thrown) {
       this.destroy(SeineError.from(thrown, 'exec'));

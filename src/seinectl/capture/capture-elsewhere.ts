@@ -11,6 +11,7 @@ import { usersAccess } from '../fleet/kubeconfig.ts';
 import { agentsOn, nodeOfPod } from '../fleet/pod-nodes.ts';
 import { failureText } from '../fleet/query-agent.ts';
 import type { StandardOutput, Terminal } from '../terminal.ts';
+import { count } from '../words.ts';
 import type { CaptureOptions } from './capture-options.ts';
 import { openOutput } from './capture-output.ts';
 
@@ -49,7 +50,9 @@ export async function captureElsewhere(
   } catch (thrown) {
     const error = SeineError.from(thrown, 'seinectl capture');
     if (error.code === 'INVARIANT') throw error;
-    terminal.remark(safeText(`seinectl: ${failureText(error, flags.agentNamespace)}`));
+    terminal.remark(safeText(`seinectl: ${failureText(error, flags.agentNamespace).replace(/^seinectl: /, '')}`));
+    const exitCode = error.context['exitCode'];
+    if (exitCode === exitCodes.different || exitCode === exitCodes.usage) return exitCode; // of the program on the node
     return error.code === 'INVALID_INPUT' ? exitCodes.usage : exitCodes.unreachable;
   }
 }
@@ -71,9 +74,9 @@ interface RemoteCapture {
 
 /** @throws SeineError with the reason of the program there if it fails */
 async function follow(exec: PodExec, agent: AgentPod, pod: string, { options, terminal, output }: RemoteCapture): Promise<void> {
-  const { for: seconds, count, bytes, interface: name, write } = options;
+  const { for: seconds, count: frames, bytes, interface: name, write } = options;
   const command = [
-    ...['seinectl', 'capture', pod, '--for', `${seconds}s`, '--count', String(count), '--megabytes', String(Math.ceil(bytes / 1_000_000))],
+    ...['seinectl', 'capture', pod, '--for', `${seconds}s`, '--count', String(frames), '--megabytes', String(Math.ceil(bytes / 1_000_000))],
     ...(name === undefined ? [] : ['--interface', name]),
     ...(write === undefined ? [] : ['-w', '-']),
   ];
@@ -85,15 +88,16 @@ async function follow(exec: PodExec, agent: AgentPod, pod: string, { options, te
     const { namespace, pod: agentPod } = agent;
     const stream = await exec.open({ namespace, pod: agentPod, container: CONTAINER, command }, limit);
     limit.addEventListener('abort', () => stream.destroy(), { once: true });
-    const linesTo = lineWriter(terminal);
+    const lines = lineWriter(terminal);
     // Each frame has at most a header of 16 bytes beside its own bytes, and a line is shorter than a frame of 2,048.
-    let left = bytes * 2 + count * 2_048;
+    let left = bytes * 2 + frames * 2_048;
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       left -= chunk.length;
       if (left < 0) throw new SeineError('PROTOCOL', 'the capture is larger than its limit');
-      if (output === undefined) linesTo(chunk);
+      if (output === undefined) lines.take(chunk);
       else if (!output.write(chunk)) await new Promise((resolve) => output.once('drain', resolve));
     }
+    if (output === undefined) terminal.remark(count(lines.printed(), 'frame'));
   } catch (thrown) {
     if (!interrupted.signal.aborted) throw thrown;
   } finally {
@@ -102,12 +106,15 @@ async function follow(exec: PodExec, agent: AgentPod, pod: string, { options, te
   }
 }
 
-/** Returns a function that prints the whole lines of a text in parts. */
-function lineWriter(terminal: Terminal): (chunk: Buffer) => void {
+/** Prints the whole lines of a text in parts, and counts them. */
+function lineWriter(terminal: Terminal): { readonly take: (chunk: Buffer) => void; readonly printed: () => number } {
   let rest = '';
-  return (chunk) => {
+  let printed = 0;
+  const take = (chunk: Buffer): void => {
     const lines = (rest + chunk.toString('utf8')).split('\n');
     rest = (lines.pop() ?? '').slice(0, LINE_CHARACTERS_MAX);
     for (const line of lines) terminal.line(safeLine(line));
+    printed += lines.length;
   };
+  return { take, printed: () => printed };
 }

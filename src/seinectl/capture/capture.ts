@@ -61,12 +61,14 @@ export async function capture(
   return exitCodes.ok;
 }
 
-/** @throws SeineError `INVALID_INPUT` if the pod has several interfaces and none is named */
+/** @throws SeineError `INVALID_INPUT` if the pod has several interfaces and none is named, or not the named one */
 function attachmentOf(pods: readonly PodView[], full: string, wanted: string | undefined): PodView | undefined {
   const found = wanted === undefined ? pods : pods.filter((pod) => pod.interface === wanted);
-  if (found.length <= 1) return found[0];
-  const names = found.map((pod) => pod.interface).join(', ');
-  throw new SeineError('INVALID_INPUT', `${full} has several interfaces: --interface with one of ${names}`);
+  const isUnknown = found.length === 0 && pods.length > 0;
+  if (found.length <= 1 && !isUnknown) return found[0];
+  const names = pods.map((pod) => pod.interface).join(', ');
+  const text = isUnknown ? `has no interface ${wanted}` : 'has several interfaces';
+  throw new SeineError('INVALID_INPUT', `${full} ${text}: --interface with one of ${names}`);
 }
 
 /** Looks up an interface by its name in the agent's answer, which is used only for a query to the kernel. @throws SeineError `REFUSED` */

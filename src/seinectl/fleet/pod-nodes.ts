@@ -28,7 +28,7 @@ export async function nodeOfPod(http: KubeHttp, pod: string, signal: AbortSignal
   } catch (thrown) {
     const error = SeineError.from(thrown, 'find a pod');
     if (error.context['status'] !== 404) throw error;
-    throw new SeineError('INVALID_INPUT', `the cluster has no pod ${pod}`, { cause: thrown });
+    throw new SeineError('INVALID_INPUT', `the cluster has no pod ${pod}`);
   }
   throw new SeineError('INVALID_INPUT', `pod ${pod} is on no node yet`);
 }

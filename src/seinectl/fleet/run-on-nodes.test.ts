@@ -142,7 +142,7 @@ describe('reports what it cannot find', () => {
 });
 
 it('copies the lines of a capture, escaped', async () => {
-  const { code, out, commands } = await seinectl(
+  const { code, out, err, commands } = await seinectl(
     both({ answer: '12:00:00 web \u001b[31m> db\nlast\n' }),
     'capture',
     'shop/web-0',
@@ -151,6 +151,7 @@ it('copies the lines of a capture, escaped', async () => {
   );
   expect(commands.at(-1)?.slice(0, 5)).toEqual(['seinectl', 'capture', 'shop/web-0', '--for', '2s']);
   expect(out.split('\n')).toEqual(['12:00:00 web \\u001b[31m> db', 'last']);
+  expect(err).toContain('2 frames');
   expect(code).toBe(0);
 });
 
@@ -177,4 +178,11 @@ describe('names a node, and not its answer', () => {
     expect(err).toContain('the user needs the rights to create and get pods/exec in namespace seine-system (1 node: node-2)');
     expect(code).toBe(3);
   });
+});
+
+it('ends a capture as the program on the node ended', async () => {
+  const agents = both({ answer: '', code: 2 });
+  const { code, err } = await seinectl(agents, 'capture', 'shop/web-0', '--interface', 'eth9', '--for', '1s');
+  expect(err).toContain('seinectl: the program ended with 2');
+  expect(code).toBe(2);
 });

@@ -105,6 +105,11 @@ describe('the timeline of a cluster', () => {
     },
   );
 
+  it('reports that there are no events', async () => {
+    const { code, out, err } = await shown([answering('node-1'), answering('node-2')], {}, 'service/shop/db');
+    expect({ code, out, err }).toEqual({ code: 0, out: [], err: ['seinectl: no events in this time'] });
+  });
+
   it('names agents that do not answer, and ends with 3', async () => {
     const { code, out, err } = await shown(
       [answering('node-1', node1), { node: 'node-2', isOld: true, reply: 'exit' }],

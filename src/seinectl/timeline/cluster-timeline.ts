@@ -98,6 +98,7 @@ async function read(
     const printed = new Set<string>();
     const startMs = Date.now();
     const code = await readOnce(reading, query, options, { terminal, printed }, signal);
+    if (!query.follow && printed.size === 0 && !options.isJson) terminal.remark('seinectl: no events in this time');
     return query.follow ? await follow({ ...reading, startMs }, query, options, { terminal, printed }, signal) : code;
   } finally {
     relays.close();
@@ -158,9 +159,10 @@ async function followPresent(
   { followed, remark, gaps }: FollowedFleet,
   signal: AbortSignal,
 ): Promise<void> {
+  let fleet: Fleet;
   let agents: readonly AgentPod[];
   try {
-    const fleet = await findAgents(http, namespace, undefined, signal);
+    fleet = await findAgents(http, namespace, undefined, signal);
     agents = await agentsFor(query, http, fleet, signal);
   } catch (thrown) {
     const error = SeineError.from(thrown, 'find the agents');
@@ -169,7 +171,7 @@ async function followPresent(
   }
   // A pod that is on its way is followed once it runs. All agents are too many: the cluster has grown, or the pod that is asked about is gone.
   const isRunning = ({ trouble }: AgentPod): boolean => trouble === undefined;
-  gaps.see(followed.present, agents);
+  gaps.see(followed.present, fleet.pods); // a pod that moves to another node leaves no gap
   const running = followed.among(agents.filter(isRunning), FOLLOWED_MAX);
   if (running.length === 0) return; // all of them are being replaced
   for (const { node, pod } of followed.follow(running)) remark(`${node}: follows ${pod}`);

@@ -19,8 +19,9 @@ export interface AskedUse {
 
 /** How much connections of one line were used. */
 export interface LineUse {
-  /** Number in the flow log, and the last of them. */
+  /** Number in the flow log, the time of the first (RFC 3339), and the last of them. */
   readonly recorded: number;
+  readonly first?: string;
   readonly last?: { readonly time: string; readonly from: string; readonly to: string };
   /** Number that is open now, as far as trackers were listed. */
   readonly open: number;
@@ -85,9 +86,10 @@ export class UsedConnections {
     const events: readonly string[] = line.change === 'closed' ? ['opened'] : ['denied', 'refused'];
     const recorded = this.#recorded.filter((each) => events.includes(each.flow.event) && isOf(each, line));
     const open = line.change === 'closed' ? this.#open.filter((each) => isOf(each, line)) : [];
-    const last = recorded.at(-1)?.flow;
+    const [first, last] = [recorded[0]?.flow, recorded.at(-1)?.flow];
     return {
       recorded: recorded.reduce((sum, { flow }) => sum + 1 + (flow.repeated ?? 0), 0),
+      ...(first && { first: first.time }),
       ...(last && { last: { time: last.time, from: endText(last.source), to: endText(last.destination) } }),
       open: open.reduce((sum, { connections }) => sum + connections, 0),
     };

@@ -86,11 +86,15 @@ const open = (name: string, tracker: OpenConnectionsView['tracker']): string => 
 };
 const counters = JSON.stringify({ items: [{ verdict: 'allow', by: ['shop/db-clients spec.ingress[0]'], packets: '12' }] });
 
+/** Records of the second node. */
+let further: readonly FlowView[] = [];
+beforeEach(() => void (further = [received, attempt]));
+
 async function whatIf(isOn: boolean, tracker: OpenConnectionsView['tracker'], proposal: object, ...args: readonly string[]) {
   const paths = { '/v1/policy/counters': counters };
   const pathsOfNode = {
     'node-1 /v1/flow-log': lines('node-1', isOn, flow),
-    'node-2 /v1/flow-log': lines('node-2', isOn, received, attempt),
+    'node-2 /v1/flow-log': lines('node-2', isOn, ...further),
     'node-1 /v1/open-connections': open('node-1', tracker),
     'node-2 /v1/open-connections': open('node-2', tracker),
   };
@@ -126,6 +130,12 @@ it('counts the connections of the flow log, each once, and those that are open',
     ['event', 'opened,denied,refused'],
     ['pod', 'shop/cache-0,shop/db-0,shop/web-0'],
   ]);
+});
+
+it('does not date a denial from before a restart of the agent after it', async () => {
+  further = [received, { ...attempt, time: '2026-11-29T13:10:00.000Z' }];
+  const { used } = await whatIf(true, 'kernel', proposed);
+  expect(used[1]).toBe('used: 4 denied attempts, last at 13:10:00 (shop/cache-0 -> shop/db-0); all are recorded since 2026-11-29 13:55:02');
 });
 
 it('uses the counters of rules where the log is off, and names what the userspace data path does not know', async () => {

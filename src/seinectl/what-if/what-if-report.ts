@@ -220,15 +220,16 @@ function usedText({ change, before }: ShownOutcome, use: LineUse, used: RuleEvid
 
 function recordedText(
   change: AskedUse['change'],
-  { recorded, last }: LineUse,
+  { recorded, first, last }: LineUse,
   { logged, completeFrom }: ConnectionEvidence,
 ): readonly string[] {
   if (logged.length === 0) return [];
   const what = change === 'closed' ? count(recorded, 'connection') : count(recorded, 'denied attempt');
   const when = last ? `, last at ${last.time.slice(11, 19)} (${last.from} -> ${last.to})` : '';
-  return [
-    `${recorded === 0 ? `no ${change === 'closed' ? 'connection' : 'denied attempt'}` : what} since ${timeText(completeFrom)}${when}`,
-  ];
+  if (recorded === 0) return [`no ${change === 'closed' ? 'connection' : 'denied attempt'} since ${timeText(completeFrom)}`];
+  // Denials are kept on disk: some may be older than the time from which every node has all records.
+  const isOlder = first !== undefined && completeFrom !== undefined && first < completeFrom;
+  return [isOlder ? `${what}${when}; all are recorded since ${timeText(completeFrom)}` : `${what} since ${timeText(completeFrom)}${when}`];
 }
 
 function openText(change: AskedUse['change'], { open }: LineUse, { tracked }: ConnectionEvidence): readonly string[] {
