@@ -11,20 +11,26 @@ import { encodeFrame } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';
 import { eventually, families, type KubeService, ofFamily, podManifest, ServiceLab, silent } from '../support/service-lab.ts';
 import { SteadyUdp } from '../support/steady-udp.ts';
+import { setUrgency, urgent } from '../support/urgency.ts';
 
 /** Services while everything around them changes: effect on connections, old and new. */
 let lab: ServiceLab;
+let resetUrgency: () => void = () => undefined;
 
 const web = { selector: { app: 'web' } };
 const signal = () => AbortSignal.timeout(20_000);
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
+  // A switch that waits for a processor loses packets, and so do clients and servers.
+  resetUrgency = setUrgency(process.pid, urgent);
+  for (const pid of [...(await lab.lab.switchPids()), lab.lab.daemonPid() ?? []].flat()) setUrgency(pid, urgent);
   // A thousand connections a second would use up the ports of a client within half a minute.
   for (const client of ['client-1', 'client-2', 'client-3'])
     await runIn(lab.place(client), 'sysctl', ['-qw', 'net.ipv4.tcp_tw_reuse=1', 'net.ipv4.ip_local_port_range=2000 65000'], {}, signal());
 }, 180_000);
 afterAll(async () => {
+  resetUrgency();
   await lab?.remove();
 });
 

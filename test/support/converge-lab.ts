@@ -162,6 +162,11 @@ export class ConvergeLab {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ agentPid }) => agentPid ?? []);
   }
 
+  /** Process in which the API server, kubelets and servers of pods run. */
+  daemonPid(): number | undefined {
+    return livingProcess(labPaths(this.plan.dir).daemonPid)?.pid;
+  }
+
   /** Runs a command on a node, with the environment of Open vSwitch's tools; returns its output. */
   async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node(number).netns, command, args);
