@@ -7,6 +7,7 @@ const help = `npm run test:random [-- options]: the random tests, longer than \`
 
   --seed N      repeat a run that printed this seed; a new one without it
   --only LIST   parts, with commas between them; --list says which there are
+  --mode LIST   traffic modes of the random clusters of \`cells\`, one after another: encap, noEncap, hybrid, wireGuard; encap without it
   --short       as much as in \`npm test\`
   --list        the parts, and what each does
   -h, --help    this text
@@ -54,6 +55,7 @@ const parts = {
     what: '100,000 random connections of random clusters: what objects mean, what agents desire and what bridges do agree; injected faults are found',
     args: ['--project', 'unit', 'test/model/cells', 'test/model/exposed-cells'],
     env: { SEINE_TEST_CELLS: '100000' },
+    modes: { variable: 'SEINE_TEST_TRAFFIC_MODE', all: ['encap', 'noEncap', 'hybrid', 'wireGuard'] },
   },
   mutants: {
     what: '500 faults in the flows of a bridge that change the fate of a packet: two judges notice each of them, and name its table; 300 of policies',
@@ -99,7 +101,7 @@ const parts = {
 
 const text = { type: 'string' };
 const flag = { type: 'boolean' };
-const options = { seed: text, only: text, short: flag, list: flag, help: { ...flag, short: 'h' } };
+const options = { seed: text, only: text, mode: text, short: flag, list: flag, help: { ...flag, short: 'h' } };
 
 /** Ends the process: the arguments are invalid. */
 function refuse(message) {
@@ -128,14 +130,27 @@ function seedOf(given) {
   return given;
 }
 
+/** Returns the parts with their environment, once for each traffic mode that is asked for. */
+function runsOf(names, given) {
+  const asked = given?.split(',');
+  if (asked && !names.some((name) => parts[name].modes)) refuse(`--mode: none of ${names.join(', ')} has traffic modes; cells has`);
+  return names.flatMap((part) => {
+    const { modes } = parts[part];
+    if (!asked || !modes) return [{ name: part, part, env: {} }];
+    const unknown = asked.find((mode) => !modes.all.includes(mode));
+    if (unknown !== undefined) refuse(`--mode: there is no ${unknown}; some of ${modes.all.join(', ')}`);
+    return asked.map((mode) => ({ name: `${part}-${mode}`, part, env: { [modes.variable]: mode } }));
+  });
+}
+
 /** Runs one part after another; each counts its tests. */
-async function run(names, { seed, short }) {
+async function run(runs, { seed, short }) {
   const results = [];
-  for (const name of names) {
-    const { what, args, env } = parts[name];
+  for (const { name, part, env: ofRun } of runs) {
+    const { what, args, env } = parts[part];
     console.log(`\n▶ ${name}: ${what}`);
     const startedMs = performance.now();
-    const code = await runTests(args, { ...process.env, ...(short ? {} : env), SEINE_TEST_SEED: seed }, { name });
+    const code = await runTests(args, { ...process.env, ...(short ? {} : env), ...ofRun, SEINE_TEST_SEED: seed }, { name });
     const { passed = 0, failed = 0, failures = [] } = readRecord(recordFileOf(name)) ?? {};
     const seconds = Math.round((performance.now() - startedMs) / 1000);
     results.push({ name, code, passed, failed: code !== 0 && failed === 0 ? 1 : failed, failures, seconds });
@@ -157,9 +172,9 @@ const asked = parsed();
 if (asked.help) process.stdout.write(help);
 else if (asked.list) for (const [name, { what }] of Object.entries(parts)) console.log(`${name.padEnd(14)}${what}`);
 else {
-  const [names, seed] = [chosen(asked.only), seedOf(asked.seed)];
+  const [runs, seed] = [runsOf(chosen(asked.only), asked.mode), seedOf(asked.seed)];
   console.log(`Seed ${seed}`);
-  const results = await run(names, { seed, short: asked.short });
+  const results = await run(runs, { seed, short: asked.short });
   tell(results, seed);
   process.exitCode = results.every(({ code }) => code === 0) ? 0 : 1;
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../lab/demo/scene.ts';
+import { demoNamespace } from '../../lab/demo/workload.ts';
 import { createNetns, deleteNetns, ipBatch, runIn } from '../../lab/machine/netns.ts';
 import { transportInterface } from '../../lab/node/topology.ts';
 import { ask, download, upload } from '../../lab/probe/probe.ts';
@@ -10,6 +11,7 @@ import { listenTcpIn } from '../../lab/probe/sockets.ts';
 import { cidrOf, parseIp } from '../../src/base/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
+import { meaningsInLab, traceInLab } from '../support/traced-lab.ts';
 
 /** Node ports, load balancers and external addresses, from external clients, from pods and from nodes, in both families. */
 let lab: ServiceLab;
@@ -453,6 +455,27 @@ describe('a load balancer’s address that a node has', () => {
     await lab.change(name, ingress([]), '/status');
   });
 
+  it('is served there for processes of other nodes, as for clients outside, and on their own node for pods; traces have the same', async () => {
+    const name = lab.name('elsewhere');
+    await lab.service(name, { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
+    await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
+    const addresses = families.map((family) => lab.ip('node-2', family));
+    await lab.change(name, ingress(addresses), '/status');
+    const traced = async (from: string) =>
+      await Promise.all(addresses.map((to) => agreedTrace(from === 'client-1' ? `${demoNamespace}/client-1` : from, { to, port: '80' })));
+    const endpointsOf = (...pods: readonly string[]) => families.map((family) => pods.map((pod) => `${lab.ip(pod, family)}:80`).sort());
+    for (const from of ['node-1', 'external']) await lab.allSee(at(addresses, from), { pods: ['web-2'], failures: [] }, { tries: enough });
+    for (const from of ['client-1', 'node-2'])
+      await lab.allSee(at(addresses, from), { pods: ['web-1', 'web-2'], failures: [] }, { tries: enough });
+    expect(await traced('node:node-1')).toEqual(endpointsOf('web-2').map((endpoints) => ({ nodes: ['node-1', 'node-2'], endpoints })));
+    expect(await traced('client-1')).toMatchObject(endpointsOf('web-1', 'web-2').map((endpoints) => ({ endpoints })));
+    await lab.endpoints(name, [{ pod: 'web-1' }]);
+    for (const from of ['node-1', 'external']) await lab.allSee(at(addresses, from), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.allSee(at(addresses, 'client-1'), { pods: ['web-1'], failures: [] });
+    expect(await traced('node:node-1')).toEqual(families.map(() => ({ nodes: ['node-1', 'node-2'], endpoints: [] })));
+    await lab.change(name, ingress([]), '/status');
+  });
+
   it('is served before the node has it, while it has it, and afterwards', { tags: 'hardening' }, async () => {
     const { addresses } = await balanced('moved', {}, ['web-2']);
     const everywhere = async () => {
@@ -631,6 +654,31 @@ describe('external addresses', () => {
       await lab.allSee(at(externalIPs, from), { pods: webs, failures: [] }, { tries: enough });
   });
 
+  it('of a family that the Service does not have are served by no node, which a trace reports', async () => {
+    const externalIPs = ['198.18.7.2', '2001:db8:198::2'];
+    for (const address of externalIPs) await lab.route(address, 'node-1');
+    const name = lab.name('one-family');
+    await lab.service(name, { ...web, externalIPs, ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv4'] });
+    const aims = at(externalIPs, 'external');
+    await lab.allSee(
+      aims.filter((aim) => familyOf(aim) === 'ipv4'),
+      { pods: webs, failures: [] },
+      { tries: enough },
+    );
+    for (const aim of aims.filter((each) => familyOf(each) === 'ipv6'))
+      expect((await lab.look({ ...aim, tries: 3, timeoutMs: 600 })).pods).toEqual([]);
+    const { traces, lines } = await traceInLab(lab.lab, 1, { from: 'outside', to: `service:${demoNamespace}/${name}`, port: '80' });
+    expect(traces.map(({ family, paths: [path] }) => [family, path?.verdict])).toEqual([
+      ['ipv4', 'allowed'],
+      ['ipv6', 'denied'],
+    ]);
+    expect(lines).toContain('No node serves 2001:db8:198::2');
+    const meanings = await meaningsInLab(lab.lab, traces);
+    expect(meanings[1]?.[0]).toMatchObject({ verdict: 'denied', why: expect.stringContaining('and no IPv6 cluster address') });
+    // From a pod it is an address outside like any other.
+    expect(await agreedTrace(`${demoNamespace}/client-1`, { to: '2001:db8:198::2', port: '80' })).toMatchObject({ endpoints: [] });
+  });
+
   it('are refused outside them, which is reported', async () => {
     const externalIPs = [...lab.lab.plan.external.outside];
     const name = lab.name('grabbing');
@@ -640,6 +688,20 @@ describe('external addresses', () => {
     await eventually(async () => expect(await lab.events('Service', name)).toContainEqual(expect.stringContaining('externalIP')));
   });
 });
+
+/** Traces TCP by flows, objects and a probe, which have to agree. @returns the nodes of the first path, and the endpoints of all */
+async function agreedTrace(from: string, asked: { readonly to: string; readonly port: string }) {
+  const { traces, lines } = await traceInLab(lab.lab, 1, { from, ...asked }, { probe: true });
+  const [trace] = traces;
+  const meanings = (await meaningsInLab(lab.lab, traces))[0] ?? [];
+  const [first] = trace?.paths ?? [];
+  const shown = `${lines}\n${JSON.stringify(meanings)}`;
+  expect([trace?.paths.map(({ bridge }) => bridge), shown]).toEqual([meanings.map((meaning) => meaning?.verdict), shown]);
+  expect([meanings.flatMap((meaning) => meaning?.unchosen ?? []), shown]).toEqual([[], shown]);
+  expect([trace?.probe?.verdict, shown]).toEqual([first?.bridge, shown]);
+  const endpoints = trace?.paths.flatMap((path) => path.endpoints).sort();
+  return { nodes: first?.segments.slice(0, 2).map(({ node }) => node), endpoints };
+}
 
 function familyOf({ address }: Aim): 'ipv4' | 'ipv6' {
   return address.includes(':') ? 'ipv6' : 'ipv4';

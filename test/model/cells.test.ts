@@ -5,10 +5,11 @@ import { tableName } from '../../src/dataplane/pipeline/tables.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import type { NodeQuestion, WholeTrace } from '../../src/operations/path/whole-trace.ts';
 import { keyOf } from '../../src/policy/reach/objects.ts';
-import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
+import type { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { type CellBridge, tracesOf, verdictsOf } from './compared-cells.ts';
 import { atHome } from './pods-at-home.ts';
+import { clusterIn, type Traffic, traffics } from './traffic-modes.ts';
 import { proposedCases } from './what-if-run.ts';
 
 /*
@@ -118,13 +119,14 @@ async function withLostFlow(cluster: SimulatedCluster, asked: readonly AskedCell
 /** Hides a policy from the agents. @returns sentences about traces that do not show exactly that */
 async function withHiddenPolicy(
   { objects }: SimulatedCluster,
+  traffic: Traffic,
   asked: readonly AskedCell[],
   at: number,
 ): Promise<{ readonly wrong: readonly string[]; readonly shown: number }> {
   const { networkPolicies } = objects;
   const hidden = networkPolicies[at % Math.max(1, networkPolicies.length)];
   if (!hidden) return { wrong: [], shown: 0 };
-  const behind = new SimulatedCluster({ ...objects, networkPolicies: networkPolicies.filter((each) => each !== hidden) });
+  const behind = clusterIn(traffic, { ...objects, networkPolicies: networkPolicies.filter((each) => each !== hidden) });
   const wrong: string[] = [];
   let shown = 0;
   for (const { question } of asked) {
@@ -143,6 +145,7 @@ async function withHiddenPolicy(
 
 const cases = fc.tuple(
   proposedCases,
+  traffics,
   fc.array(cell, { minLength: CELLS_OF_CLUSTER, maxLength: CELLS_OF_CLUSTER }),
   fc.array(fc.nat(), { minLength: FAULTS_OF_CLUSTER, maxLength: FAULTS_OF_CLUSTER }),
 );
@@ -158,8 +161,8 @@ describe(`random connections of random clusters (SEINE_TEST_SEED=${seed})`, () =
         runs: Math.max(1, Math.ceil((cells - compared) / CELLS_OF_CLUSTER)),
       }))
         await fc.assert(
-          fc.asyncProperty(cases, async ([{ before }, drawn]) => {
-            const { asked, wrong } = await agreeing(new SimulatedCluster(atHome(before)), drawn);
+          fc.asyncProperty(cases, async ([{ before }, traffic, drawn]) => {
+            const { asked, wrong } = await agreeing(clusterIn(traffic, atHome(before)), drawn);
             expect(wrong).toEqual([]);
             compared += asked.length;
           }),
@@ -174,13 +177,13 @@ describe(`random connections of random clusters (SEINE_TEST_SEED=${seed})`, () =
     for (let round = 0; found.policies === 0 && round < ROUNDS_MAX; round++)
       for await (const batch of batches('clusters with faults', { seed: seed + round * runs, runs }))
         await fc.assert(
-          fc.asyncProperty(cases, async ([{ before }, drawn, faults]) => {
-            const cluster = new SimulatedCluster(atHome(before));
+          fc.asyncProperty(cases, async ([{ before }, traffic, drawn, faults]) => {
+            const cluster = clusterIn(traffic, atHome(before));
             const { asked } = await agreeing(cluster, drawn);
             for (const at of faults) {
               expect(await withLostFlow(cluster, asked, at)).toEqual([]);
               found.flows += asked.length > 0 ? 1 : 0;
-              const { wrong, shown } = await withHiddenPolicy(cluster, asked, at);
+              const { wrong, shown } = await withHiddenPolicy(cluster, traffic, asked, at);
               expect(wrong).toEqual([]);
               found.policies += shown;
             }

@@ -10,7 +10,8 @@ import { traceInCluster } from '../../src/simulate/cluster/simulated-trace.ts';
 export type CellBridge = (node: SimulatedNode) => FlowSource;
 
 /** A question has no answer if the ends have no addresses of the family, or if no client outside reaches the Service. */
-const unanswered = /have no .*address of one family|no client outside the cluster reaches it|is no port of service:/;
+const unanswered =
+  /have no .*address of one family|no client outside the cluster reaches it|is no port of service:|has no address of that family/;
 
 /** Traces a connection over all nodes that it passes. */
 export async function tracesOf(
@@ -33,9 +34,10 @@ export async function tracesOf(
   }
 }
 
-/** Verdicts of each endpoint: of the objects, of the agents and of the bridges. */
+/** Verdicts of each endpoint: of the objects, of the agents and of the bridges; of paths about which objects decide. */
 export function verdictsOf(objects: ForwardedObjects, trace: WholeTrace) {
-  return trace.paths.flatMap((path) =>
+  const decided = trace.paths.filter(({ segments }) => !segments.some(({ bridge }) => bridge.onward?.mode === 'blocked'));
+  return decided.flatMap((path) =>
     (path.endpoints.length > 0 ? path.endpoints : [undefined]).map((endpoint) => {
       const meaning = meaningFor(objects, trace, { ...path, endpoints: endpoint === undefined ? [] : [endpoint] });
       const at = path.segments.map(({ node, bridge }) => `${node}: ${bridge.what} ${bridge.to}, from ${bridge.packet.source}`).join('; ');

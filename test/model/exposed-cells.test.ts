@@ -4,11 +4,12 @@ import { isIp, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { meaningFor } from '../../src/operations/path/path-meaning.ts';
 import type { NodeQuestion } from '../../src/operations/path/whole-trace.ts';
 import { keyOf } from '../../src/policy/reach/objects.ts';
-import { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
+import type { SimulatedCluster } from '../../src/simulate/cluster/simulated-cluster.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { tracesOf, verdictsOf } from './compared-cells.ts';
 import { clients, exposed, exposures } from './exposed-services.ts';
 import { atHome } from './pods-at-home.ts';
+import { clusterIn, traffics } from './traffic-modes.ts';
 import { proposedCases } from './what-if-run.ts';
 
 /*
@@ -75,7 +76,7 @@ function outsideOf(family: 'ipv4' | 'ipv6'): readonly string[] {
   return clients[family].map((address) => `outside:${address}`);
 }
 
-const cases = fc.tuple(proposedCases, exposures, fc.array(cell, { minLength: CELLS_OF_CLUSTER, maxLength: CELLS_OF_CLUSTER }));
+const cases = fc.tuple(proposedCases, exposures, traffics, fc.array(cell, { minLength: CELLS_OF_CLUSTER, maxLength: CELLS_OF_CLUSTER }));
 
 describe(`random connections to Services that hosts outside reach (SEINE_TEST_SEED=${seed})`, () => {
   const clusters = Math.ceil(cells / CELLS_OF_CLUSTER);
@@ -85,8 +86,8 @@ describe(`random connections to Services that hosts outside reach (SEINE_TEST_SE
     for (let round = 0; compared.all < cells; round++)
       for await (const batch of batches('clusters', { seed: seed + round * clusters, runs: clusters }))
         await fc.assert(
-          fc.asyncProperty(cases, async ([{ before }, drawn, asked]) => {
-            const cluster = new SimulatedCluster(exposed(atHome(before), drawn));
+          fc.asyncProperty(cases, async ([{ before }, drawn, traffic, asked]) => {
+            const cluster = clusterIn(traffic, exposed(atHome(before), drawn));
             expect(await disagreements(cluster, asked, compared)).toEqual([]);
           }),
           { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },

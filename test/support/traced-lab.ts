@@ -1,12 +1,33 @@
-import { nodePaths } from '../../lab/plan/names.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
 import type { NodeAttempts, NodeProbes, NodeTrace, SeenProbe } from '../../src/api/trace.ts';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
-import { followTrace, type NodeQuestion, type TraceAnswer, type WholeTrace } from '../../src/operations/path/whole-trace.ts';
+import { KubeHttp } from '../../src/kubernetes/client/http-client.ts';
+import { meaningFor } from '../../src/operations/path/path-meaning.ts';
+import {
+  followTrace,
+  type NodeQuestion,
+  type PathMeaning,
+  type TraceAnswer,
+  type WholeTrace,
+} from '../../src/operations/path/whole-trace.ts';
 import { AgentClient } from '../../src/seinectl/agent-client.ts';
+import { readClusterObjects } from '../../src/seinectl/fleet/cluster-objects.ts';
+import { usersAccess } from '../../src/seinectl/fleet/kubeconfig.ts';
 import { type ProbeAgents, withConnections, withProbes } from '../../src/seinectl/trace/probe-path.ts';
 import { traceLines } from '../../src/seinectl/trace/trace-lines.ts';
 import { exitCodeOf } from '../../src/seinectl/trace/trace-report.ts';
 import type { ConvergeLab } from './converge-lab.ts';
+
+/** Verdicts of the objects in the API server of a lab about the paths of traces. */
+export async function meaningsInLab({ plan }: ConvergeLab, traces: readonly WholeTrace[]): Promise<readonly (PathMeaning | undefined)[][]> {
+  const http = new KubeHttp(usersAccess({ kubeconfig: labPaths(plan.dir).kubeconfig }, {}), 'test');
+  try {
+    const objects = await readClusterObjects(http, AbortSignal.timeout(30_000));
+    return traces.map((trace) => trace.paths.map((path) => meaningFor(objects, trace, path)));
+  } finally {
+    http.close();
+  }
+}
 
 /** Result of `seinectl trace` over the agents of a lab. */
 export interface LabTrace {

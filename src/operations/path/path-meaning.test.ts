@@ -78,3 +78,11 @@ it('endpoints that objects give the client, and no flow, are named', () => {
   expect(meaning?.unchosen).toEqual(['203.0.113.3:80']);
   expect(meaning?.choice).toBe('a pod on node-1 gets 3 of 3 at a cluster address');
 });
+
+it('objects do not decide about a packet that the kernel drops, because it would not be encrypted', () => {
+  const onward = { node: 'node-2', mode: 'blocked' };
+  const path = { endpoints: [], segments: [{ bridge: { onward } }], desired: 'denied', bridge: 'denied' } as unknown as WholePath;
+  expect(
+    meaningFor({} as Parameters<typeof meaningFor>[0], { connection: 'new', paths: [path] } as unknown as WholeTrace, path),
+  ).toBeUndefined();
+});

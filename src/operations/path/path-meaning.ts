@@ -8,7 +8,9 @@ const NAMED_MAX = 3;
 
 /** Returns the verdict of the API objects about a path, of each of its endpoints; undefined where they do not decide. */
 export function meaningFor(objects: ForwardedObjects, trace: WholeTrace, path: WholePath): PathMeaning | undefined {
-  if (trace.connection === 'established') return undefined;
+  // That a packet may not leave without encryption is the agents' configuration, and no object's.
+  const isBlocked = path.segments.some(({ bridge }) => bridge.onward?.mode === 'blocked');
+  if (trace.connection === 'established' || isBlocked) return undefined;
   const packet = forwardedPacket(trace);
   const judged = (path.endpoints.length > 0 ? path.endpoints : [undefined]).map((endpoint) => ({
     endpoint,

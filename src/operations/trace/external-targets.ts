@@ -56,9 +56,17 @@ export function externalTargets(name: string, service: ReachedService, asked: As
     ...(served ? addresses.map((each) => ({ ...each, port: served.port })) : []),
     ...(port.nodePort === undefined ? [] : nodePortTargets(asked.protocol, port.nodePort, own)),
   ];
-  if (targets.length === 0)
-    throw invalid('to', name, `has node port ${port.nodePort}, which is open at no address of this node: see proxy.nodePortAddresses`);
+  if (targets.length === 0) throw invalid('to', name, `has node port ${port.nodePort}, ${closedWhy(service, own)}`);
   return targets;
+}
+
+/** Returns why a node port is open at no address of this node. */
+function closedWhy({ clusterIps }: ReachedService, { environment: { transport, localAddresses = [] } }: OwnPlace): string {
+  const families = new Set(clusterIps.map((ip) => parseIp(ip).family));
+  if ([...transport, ...localAddresses].some(({ family }) => families.has(family)))
+    return 'which is open at no address of this node: see proxy.nodePortAddresses';
+  const names = [...families].map((family) => (family === 'ipv4' ? 'IPv4' : 'IPv6')).join(' and ');
+  return `and cluster addresses of ${names} alone: this node has no address of that family`;
 }
 
 function limited(ips: readonly Ip[]): readonly Ip[] {

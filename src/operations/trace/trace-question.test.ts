@@ -125,6 +125,15 @@ it.each([
   expect(ends.map(({ destination, port: own, way }) => `${destination.text} ${own} ${way}`)).toEqual(expected);
 });
 
+it('a node port in a family of which the node has no address is refused with that reason', () => {
+  const own = exampleNode.transport.filter(({ family }) => family === 'ipv4');
+  const ipv6Only: ReachedService = { ...ipv4Only, clusterIps: ['fd00:96::12'] };
+  const here = { ...names, environment: { ...exampleNode, transport: own }, service: () => ipv6Only, translated: () => undefined };
+  expect(() => traceQuestion(new URLSearchParams({ from: 'outside', to: 'service:shop/six' }), here)).toThrow(
+    'has node port 30081, and cluster addresses of IPv6 alone: this node has no address of that family',
+  );
+});
+
 it('a node port is traced in the families in which it is open', () => {
   expect(asked({ from: 'outside', to: 'service:shop/ipv4-only' })).toMatchObject({
     families: ['ipv4'],

@@ -10,7 +10,7 @@ import { type KernelTranslation, kernelPaths } from '../../operations/trace/kern
 import { type ServiceAddress, shownAddresses } from '../../services/compile/service-intent.ts';
 import { translatedPorts } from '../../services/compile/translated-ports.ts';
 import { FlowLayer } from './flow-layer.ts';
-import { leaseOf, type TraceableNode, tracedOn, tunnelTypes } from './simulated-trace.ts';
+import { blockedModes, leaseOf, type TraceableNode, tracedOn, tunnelTypes } from './simulated-trace.ts';
 
 /** Parts of a support bundle by which packets of its node are traced. */
 interface BundleParts {
@@ -103,15 +103,8 @@ function translationsOf({ environment, services }: Inputs): KernelTranslation {
 }
 
 export function onwardOf(node: string, inputs: Inputs): TraceableNode['onward'] {
-  const peers = { intents: () => inputs.peers, modesOf: (name: string) => blockedModes(inputs, name) };
+  const peers = { intents: () => inputs.peers, modesOf: (name: string) => blockedModes(inputs.environment, inputs.peers, name) };
   return kernelPaths(peers, { node, environment: inputs.environment, translated: translationsOf(inputs) });
-}
-
-/** Families in which the kernel drops packets for a peer, because they would not be encrypted: such a path has no hop. */
-function blockedModes({ environment: { wireGuard }, peers }: Inputs, name: string): readonly { family: string; mode: string }[] {
-  if (wireGuard?.unencryptedPeers !== 'drop' || wireGuard.isEnding) return [];
-  const { direct } = peers.find((each) => each.name === name) ?? {};
-  return (['ipv4', 'ipv6'] as const).flatMap((family) => (direct?.[family]?.hop === undefined ? [{ family, mode: 'blocked' }] : []));
 }
 
 /** `pod/NAMESPACE/NAME/eth0@ID` becomes `NAMESPACE/NAME`. */

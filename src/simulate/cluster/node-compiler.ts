@@ -40,9 +40,14 @@ export interface SimulatedParts {
 }
 
 /** Settings of agents that are the same on all nodes, and that packets depend on. */
-export interface ClusterSettings extends Pick<NodeEnvironment, 'serviceCidrs' | 'policyMode' | 'denied'> {
+export interface ClusterSettings extends Pick<NodeEnvironment, 'serviceCidrs' | 'policyMode' | 'denied' | 'directPackets' | 'wireGuard'> {
   readonly tunnel: Pick<NodeEnvironment['tunnel'], 'type' | 'port'>;
+  /** Returns a peer as a node reaches it; absent: through the tunnel. */
+  readonly reach?: ReachOfPeer;
 }
+
+/** @param node name of the node that sends */
+export type ReachOfPeer = (node: string, peer: PeerIntent) => PeerIntent;
 
 /** Returns the settings of a cluster of which only the objects are known. */
 export function usualSettings(serviceCidrs: readonly Cidr[]): ClusterSettings {
@@ -50,7 +55,7 @@ export function usualSettings(serviceCidrs: readonly Cidr[]): ClusterSettings {
 }
 
 /** Derives the environment of a node and the interfaces of its pods. OpenFlow ports are assigned in the order of names, MACs by address. */
-export function partsOf(node: NodeObject, pods: readonly PodObject[], { tunnel, ...settings }: ClusterSettings): SimulatedParts {
+export function partsOf(node: NodeObject, pods: readonly PodObject[], { tunnel, reach: _, ...settings }: ClusterSettings): SimulatedParts {
   const podCidrs = onePerFamily((node.spec.podCIDRs ?? []).map(parseCidr));
   const addresses = podCidrs.map((cidr) => cidrAddress(cidr, 1n));
   const environment: NodeEnvironment = {

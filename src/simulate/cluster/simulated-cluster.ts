@@ -61,7 +61,7 @@ export class SimulatedCluster {
     this.#settings = known ?? usualSettings(serviceNetworks(this.objects));
     const { nodes, pods } = this.objects;
     this.#nodes = new Map(nodes.map((node) => [node.metadata.name, node]));
-    this.#peers = new ClusterPeers(nodes.map(peerOf));
+    this.#peers = new ClusterPeers(nodes.map(peerOf), this.#settings.reach);
     this.#podsOfNode = Map.groupBy(pods.filter(isPoliced), ({ spec }) => spec.nodeName ?? '');
     for (const pod of pods) this.#podsByName.set(keyOf(pod), pod);
     this.#index = new ObjectsIndex(this.objects);

@@ -1,5 +1,6 @@
 import type { FamilyTrace, NodeTrace } from '../../api/trace.ts';
 import { type Ip, parseIp } from '../../base/net/ip.ts';
+import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { FlowSource, InstalledFlow } from '../../dataplane/flow-walk/installed-flow.ts';
 import { tableName } from '../../dataplane/pipeline/tables.ts';
@@ -49,6 +50,7 @@ export async function traceInCluster(
   const node = cluster.node(nodeName);
   const { environment, flows } = node;
   const names = traceNames(cluster, node);
+  const peers = cluster.peersOf(nodeName);
   return await tracedOn(
     {
       name: node.name,
@@ -58,12 +60,23 @@ export async function traceInCluster(
       bridge: bridgeOf(node),
       desired: flows,
       onward: kernelPaths(
-        { intents: () => cluster.peersOf(nodeName), modesOf: () => [] },
+        { intents: () => peers, modesOf: (name) => blockedModes(environment, peers, name) },
         { node: nodeName, environment, translated: node.translated },
       ),
     },
     query,
   );
+}
+
+/** Families in which the kernel drops packets for a peer, because they would not be encrypted: such a path has no hop. */
+export function blockedModes(
+  { wireGuard }: Pick<NodeEnvironment, 'wireGuard'>,
+  peers: readonly Pick<PeerIntent, 'name' | 'direct'>[],
+  name: string,
+): readonly { readonly family: string; readonly mode: string }[] {
+  if (wireGuard?.unencryptedPeers !== 'drop' || wireGuard.isEnding) return [];
+  const { direct } = peers.find((each) => each.name === name) ?? {};
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => (direct?.[family]?.hop === undefined ? [{ family, mode: 'blocked' }] : []));
 }
 
 /** @throws SeineError `INVALID_INPUT` that names the field and the value */
