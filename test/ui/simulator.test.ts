@@ -222,7 +222,9 @@ it('loads 5,000 nodes and 150,000 pods, and traces over two of them', { timeout:
     }
     const [first = 0, ...later] = times;
     const median = later.toSorted((a, b) => a - b)[5] ?? 0;
-    process.stdout.write(`5,000 nodes: loaded in ${loadMs} ms, first trace ${Math.round(first)} ms, later ${median.toFixed(1)} ms\n`);
+    process.stdout.write(
+      `5,000 nodes: loaded in ${Math.round(loadMs)} ms, first trace ${Math.round(first)} ms, later ${median.toFixed(1)} ms\n`,
+    );
     // Shares of the demands are recorded; the machine of a test may be busy with others.
     expect([loadMs < most.load * 3, first < most.first * 3, median < most.later * 3]).toEqual([true, true, true]);
   } finally {

@@ -92,7 +92,7 @@ class ManifestReader {
       for (const [at, item] of items.entries()) this.read({ place: `${place} items[${at}]`, object: item });
       return;
     }
-    const { apiVersion, kind, metadata } = at(place, () => parseObject(identity, object));
+    const { apiVersion, kind, metadata } = isIdentified(object) ? object : at(place, () => parseObject(identity, object));
     const namespaced = { ...object, metadata: { ...metadata, namespace: metadata.namespace ?? 'default' } };
     at(`${place}: ${kind} ${metadata.name}`, () => this.#add(`${apiVersion} ${kind}`, namespaced, metadata.name));
   }
@@ -168,12 +168,17 @@ interface Namespaced {
   readonly metadata: { readonly namespace: string; readonly name: string };
 }
 
-/** Made once: a schema takes longer than the objects that it reads. */
-const list = z.looseObject({ kind: z.string().endsWith('List'), items: z.array(z.unknown()) });
+/** Like `identity`, and faster by a multiple: a file may have 150,000 objects. The schema makes the message for one that is refused. */
+function isIdentified(object: unknown): object is z.output<typeof identity> {
+  const { apiVersion, kind, metadata } = object as Readonly<Record<string, unknown>>;
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string' || typeof metadata !== 'object' || metadata === null) return false;
+  const { name, namespace } = metadata as Readonly<Record<string, unknown>>;
+  return typeof name === 'string' && name !== '' && (typeof namespace === 'string' || namespace === undefined || namespace === null);
+}
 
 function listItems(object: unknown): readonly unknown[] | undefined {
-  const parsed = list.safeParse(object);
-  return parsed.success ? parsed.data.items : undefined;
+  const { kind, items } = object as Readonly<Record<string, unknown>>;
+  return typeof kind === 'string' && kind.endsWith('List') && Array.isArray(items) ? items : undefined;
 }
 
 function withNameLabel({ metadata }: NamespaceObject): NamespaceObject {

@@ -8,15 +8,18 @@ import { isPoliced } from './objects.ts';
  * its address; packets from it are those of one pod.
  */
 export function withOwnedAddresses<T extends PolicyObjects>(objects: T): T {
+  const first = new Map<string, PodObject>();
+  /** Pods of each address that several have: few, while a cluster may have 150,000 addresses. */
   const claims = new Map<string, PodObject[]>();
   for (const pod of objects.pods.filter(isPoliced))
     for (const { ip } of pod.status.podIPs ?? []) {
       const { text } = parseIp(ip);
-      claims.set(text, [...(claims.get(text) ?? []), pod]);
+      const known = first.get(text);
+      if (!known) first.set(text, pod);
+      else claims.set(text, [...(claims.get(text) ?? [known]), pod]);
     }
   const lost = new Map<PodObject, Set<string>>();
   for (const [address, pods] of claims) {
-    if (pods.length < 2) continue;
     const owner = whoHas({ ...objects, pods }, address);
     for (const pod of pods) if (owner.is !== 'pod' || owner.pod !== pod) lost.set(pod, (lost.get(pod) ?? new Set()).add(address));
   }

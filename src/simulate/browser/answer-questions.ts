@@ -17,7 +17,7 @@ export function simulatorAnswers(nowMs: () => number): (message: SimulatorMessag
     matrix: ({ namespace }) => simulation.matrix(namespace),
     whatIf: (question) => simulation.whatIf(question),
     test: ({ text }) => simulation.test(text),
-    check: ({ files, checks }) => simulation.check(files, checks),
+    check: ({ checks }) => simulation.check(checks),
   };
   let last: Promise<unknown> = Promise.resolve();
   return (message) => {

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
+import type { LessonResult } from '../../ui/answers/simulator.ts';
 import type { Lesson } from '../../ui/lessons/lesson.ts';
 import { lessons } from '../../ui/lessons/lessons.ts';
 import { Simulation } from './simulation.ts';
 
 const simulation = new Simulation(() => 0);
 
-const checked = ({ objects, checks }: Lesson, answer: string) =>
-  simulation.check(
-    [
-      { name: 'objects', content: objects },
-      { name: 'your answer', content: answer },
-    ],
-    checks,
-  );
+async function checked({ objects, checks }: Lesson, answer: string): Promise<LessonResult> {
+  await simulation.load([
+    { name: 'objects', content: objects },
+    { name: 'your answer', content: answer },
+  ]);
+  return await simulation.check(checks);
+}
 
 it('has eight lessons with different names', () => {
   expect(new Set(lessons.map(({ id }) => id)).size).toBe(8);

@@ -44,6 +44,7 @@ export class Simulation {
   async load(files: readonly SimulatorFile[]): Promise<SimulatedSummary> {
     const startMs = this.#nowMs();
     const { cluster, ignored } = await clusterOf(files);
+    await prepared(cluster);
     this.#cluster = cluster;
     const { nodes, pods, services, namespaces, networkPolicies, clusterNetworkPolicies = [] } = cluster.objects;
     return {
@@ -97,9 +98,9 @@ export class Simulation {
     };
   }
 
-  /** Checks the answer to a lesson. The loaded cluster stays. */
-  async check(files: readonly SimulatorFile[], checks: readonly LessonCheck[]): Promise<LessonResult> {
-    const { cluster } = await clusterOf(files);
+  /** Checks whether the loaded objects, those of a lesson with its answer, have the required verdicts. */
+  async check(checks: readonly LessonCheck[]): Promise<LessonResult> {
+    const cluster = this.#loaded;
     const results: LessonResult['checks'][number][] = [];
     for (const { text, expect, ...question } of checks) {
       const found = await verdictsOf(cluster, question);
@@ -122,6 +123,14 @@ async function clusterOf(files: readonly SimulatorFile[]): Promise<{ cluster: Si
   if (objects.pods.length === 0)
     throw new SeineError('INVALID_INPUT', 'the objects have no pod: a Pod, Deployment, StatefulSet, DaemonSet or Job is needed');
   return { cluster: new SimulatedCluster({ ...objects, ...served }), ignored };
+}
+
+async function prepared(cluster: SimulatedCluster): Promise<void> {
+  try {
+    await cluster.prepare();
+  } catch {
+    // The objects are loaded nevertheless: a packet that reaches this node gets the error.
+  }
 }
 
 /** In a function of its own, so that the texts and documents can be collected while the cluster is made: at 150,000 pods 200 MB. */

@@ -1,6 +1,8 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
+import { PacketState } from '../../dataplane/flow-walk/packet-state.ts';
+import { tables } from '../../dataplane/pipeline/tables.ts';
 import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { type PolicyPod, policyPods } from '../../kubernetes/resources/policy-pod.ts';
@@ -20,7 +22,7 @@ import { type ClusterSettings, compileLayers, partsOf, peerOf, type SimulatedPar
 import { ServiceLayers } from './service-layers.ts';
 import { serviceNetworks } from './service-networks.ts';
 
-/** Node of the engine whose pods are local. No Node has this name, because it is not a DNS name. */
+/** Node name of the engine's local pods. No Node has it, because it is not a DNS name. */
 const SIMULATED_NODE = '(simulation)';
 /** Compiled nodes that are kept. A packet passes two. */
 const NODES_KEPT = 4;
@@ -122,6 +124,14 @@ export class SimulatedCluster {
     return node;
   }
 
+  /** Compiles a node, and reads the flows that all nodes have, so that the first packet does not wait for them. */
+  async prepare(): Promise<void> {
+    const [name] = this.nodeNames;
+    if (name === undefined) return;
+    const { flows } = this.node(name);
+    for (const { id } of Object.values(tables)) await flows.visit(id, () => {}, PacketState.of({}));
+  }
+
   #compile(name: string): SimulatedNode {
     const object = this.#nodes.get(name);
     if (!object) throw new SeineError('INVALID_INPUT', `there is no node ${JSON.stringify(name)}`);
@@ -138,7 +148,7 @@ export class SimulatedCluster {
   #fillEngine(): void {
     const { namespaces, nodes, pods, networkPolicies: policies, clusterNetworkPolicies = [] } = this.objects;
     for (const { metadata } of namespaces) this.#engine.putNamespace(metadata.name, metadata.labels ?? {});
-    for (const node of nodes) this.#putNode(node, node.metadata.name);
+    for (const node of nodes) this.#putNode(node);
     for (const pod of pods) {
       const projected = policyPodOf(pod);
       if (projected) this.#engine.putPod(projected);
@@ -158,30 +168,20 @@ export class SimulatedCluster {
     this.#engine.update();
   }
 
-  #putNode({ metadata, spec, status }: NodeObject, name: string): void {
+  #putNode({ metadata, spec, status }: NodeObject): void {
     this.#engine.putNode({
-      name,
+      name: metadata.name,
       labels: metadata.labels ?? {},
       podCidrs: spec.podCIDRs ?? [],
       addresses: status.addresses.flatMap(({ address }) => (isIp(address) ? [parseIp(address).text] : [])),
     });
   }
 
-  /** Makes the pods of a node the local ones of the engine. */
+  /** Makes the pods of a node the local ones of the engine. Its Node object stays: rows of policy do not depend on which one is local. */
   #makeLocal(name: string): void {
     if (this.#local === name) return;
-    const former = this.#local === undefined ? undefined : this.#nodes.get(this.#local);
-    if (former) {
-      this.#engine.removeNode(SIMULATED_NODE);
-      this.#putNode(former, former.metadata.name);
-      this.#putPodsOf(former.metadata.name, former.metadata.name);
-    }
-    const node = this.#nodes.get(name);
-    if (node) {
-      this.#engine.removeNode(name);
-      this.#putNode(node, SIMULATED_NODE);
-      this.#putPodsOf(name, SIMULATED_NODE);
-    }
+    if (this.#local !== undefined) this.#putPodsOf(this.#local, this.#local);
+    this.#putPodsOf(name, SIMULATED_NODE);
     this.#engine.update();
     this.#local = name;
   }
@@ -191,11 +191,6 @@ export class SimulatedCluster {
       const known = policyPodOf(pod);
       if (known) this.#engine.putPod({ ...known, nodeName });
     }
-  }
-
-  /** Policies as the node that was compiled last applies them. */
-  get policies(): Pick<PolicyEngine, 'matrix' | 'leftOutAt'> {
-    return this.#engine;
   }
 }
 

@@ -17,11 +17,11 @@ const madeUpNodes = ['node-1', 'node-2'];
 export function placedPods(objects: SimulatedObjects): SimulatedObjects {
   const nodes = withNetworks(objects.nodes.length > 0 ? objects.nodes : madeUpNodes.map(bareNode));
   const pools = new Map(nodes.map((node) => [node.metadata.name, new NodePool(node)]));
-  for (const pod of objects.pods) pools.get(pod.spec.nodeName ?? '')?.take(pod);
   const names = [...pools.keys()].sort();
   const placed = new Map<string, PodObject>();
   let turn = 0;
   const waiting = objects.pods.filter((pod) => isPoliced(pod) && !(pools.has(pod.spec.nodeName ?? '') && hasClusterAddress(pod)));
+  if (waiting.length > 0) for (const pod of objects.pods) pools.get(pod.spec.nodeName ?? '')?.take(pod);
   for (const pod of waiting.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))) {
     const isPlaced = pod.spec.nodeName !== undefined && pools.has(pod.spec.nodeName);
     const nodeName = isPlaced ? (pod.spec.nodeName ?? '') : (names[turn++ % names.length] ?? '');

@@ -100,8 +100,8 @@ export interface SimulatorQuestions {
   /** @see `seinectl whatif`: documents of a proposal, and objects to delete */
   readonly whatIf: { readonly text: string; readonly removed: readonly string[] };
   readonly test: { readonly text: string };
-  /** Checks of a lesson, for other objects than those that are loaded. */
-  readonly check: { readonly files: readonly SimulatorFile[]; readonly checks: readonly LessonCheck[] };
+  /** Checks of a lesson, about the loaded objects: its own and the answer. */
+  readonly check: { readonly checks: readonly LessonCheck[] };
 }
 
 export type SimulatorTopic = keyof SimulatorQuestions;

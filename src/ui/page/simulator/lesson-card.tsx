@@ -25,11 +25,12 @@ export function LessonCard({ lesson }: { readonly lesson: Lesson }) {
   ];
   useEffect(() => {
     void loadObjects(files);
-    // With the answer of that time; later ones are loaded by the check.
+    // With the answer of that time; the check loads later ones.
   }, [lesson.id]);
   const check = async (): Promise<void> => {
-    void loadObjects(files);
-    setChecked(await simulatorWorker.ask('check', { files, checks: lesson.checks }));
+    const loaded = await loadObjects(files);
+    if (loaded?.failure !== undefined) setChecked({ failure: loaded.failure });
+    else setChecked(loaded && (await simulatorWorker.ask('check', { checks: lesson.checks })));
   };
   return (
     <div class="card lesson">

@@ -16,16 +16,18 @@ export const loadedObjects = signal<LoadedObjects | undefined>(undefined);
 
 let revision = 0;
 
-/** Loads objects into the simulator. */
-export async function loadObjects(files: readonly SimulatorFile[]): Promise<void> {
+/** Loads objects into the simulator. @returns the result; undefined if it was canceled, or if others are loaded meanwhile */
+export async function loadObjects(files: readonly SimulatorFile[]): Promise<LoadedObjects | undefined> {
   const own = ++revision;
   loadedObjects.value = { files, state: 'loading', revision: own };
   const result = await simulatorWorker.ask('load', { files });
-  if (own !== revision) return;
-  loadedObjects.value =
+  if (own !== revision) return undefined;
+  const loaded: LoadedObjects =
     'answer' in result
       ? { files, state: 'loaded', summary: result.answer, revision: own }
       : { files, state: 'failed', failure: result.failure, revision: own };
+  loadedObjects.value = loaded;
+  return loaded;
 }
 
 simulatorWorker.ended = (reason) => {
