@@ -15,13 +15,17 @@ interface TimelineQuestion extends Period {
 /** Kinds of objects; an event about none of them is about the node. */
 const ofObjects = /^(?:pod|service|policy|namespace)\//;
 
+/** Kinds that are about the node and about the objects whose entries changed. */
+const ofNode = /^drift\./;
+
 /** Reports whether an event is about a subject; one about no object is about its node. */
 export function isAbout(
-  { subjects }: Pick<HistoryEvent, 'subjects'>,
+  { kind, subjects }: Pick<HistoryEvent, 'kind' | 'subjects'>,
   { subject, node }: Pick<TimelineQuestion, 'subject' | 'node'>,
 ): boolean {
   if (subject === undefined || subjects.includes(subject)) return true;
-  return subject === `node/${node}` && !subjects.some((each) => ofObjects.test(each) || each.startsWith('node/'));
+  if (subject !== `node/${node}`) return false;
+  return ofNode.test(kind) || !subjects.some((each) => ofObjects.test(each) || each.startsWith('node/'));
 }
 
 /** Reads the events of a folder, oldest first. @throws the error of the file system, if the folder cannot be read */

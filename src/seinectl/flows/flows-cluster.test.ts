@@ -7,6 +7,7 @@ import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { FlowLogState, FlowSummaries, FlowView } from '../../api/flow-log.ts';
 import type { FlowQuery } from './flow-query.ts';
 import { flowsCluster } from './flows-cluster.ts';
+import { LossReport } from './flows-here.ts';
 
 let folder: string;
 let fleet: FakeFleet | undefined;
@@ -130,4 +131,15 @@ it('asks one node alone, and names one that has no agent', async () => {
   await fleet?.close();
   const { code, err } = await flows(agents, { node: 'node-9' });
   expect([code, err]).toEqual([2, ['seinectl: node node-9 has no agent']]);
+});
+
+it('reports a log that is off from the second answer on: an agent that starts does not know its settings yet', () => {
+  const { terminal, err } = recordingTerminal();
+  const report = new LossReport(terminal, true);
+  const losses = { sampling: 0, meter: 0, rate: 0, queue: 0, ends: 0, denied: 0, names: 0, kernel: 0, disk: 0 };
+  const see = (enabled: boolean): void => report.see({ node: 'node-1', enabled, sources: [], skipped: 0, losses });
+  for (const enabled of [true, false, true, false]) see(enabled);
+  expect(err).toEqual([]);
+  see(false);
+  expect(err).toEqual(['(node-1: the flow log is off; flowLog.enabled turns it on)']);
 });

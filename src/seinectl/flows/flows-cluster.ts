@@ -130,7 +130,7 @@ async function followAll(
       `at most ${FOLLOWED_MAX} nodes are followed, and there are ${pods.length}; choose one with --node`,
     );
   const { follow: _, last: __, ...rest } = options;
-  const reported = new LossReport(terminal);
+  const reported = new LossReport(terminal, true);
   return await followFlows(pods, {
     ask: (present) => {
       way.relays.keepOnly(present);

@@ -43,12 +43,21 @@ export async function flowsHere(agent: AgentClient, options: FlowQuery, terminal
 export class LossReport {
   readonly #terminal: Terminal;
   readonly #last = new Map<string, string>();
+  /** Nodes whose log was off in their last answer; absent if that is reported at once. */
+  readonly #off: Set<string> | undefined;
 
-  constructor(terminal: Terminal) {
+  /** @param isAskedOften true if a log that is off is reported from the second answer on: an agent that starts does not know its settings yet */
+  constructor(terminal: Terminal, isAskedOften = false) {
     this.#terminal = terminal;
+    this.#off = isAskedOften ? new Set() : undefined;
   }
 
   see(state: FlowLogState): void {
+    if (state.enabled) this.#off?.delete(state.node);
+    else if (this.#off && !this.#off.has(state.node)) {
+      this.#off.add(state.node);
+      return;
+    }
     const lines = lossLines(state);
     const text = lines.join('\n');
     if (this.#last.get(state.node) === text) return;
