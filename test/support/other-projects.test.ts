@@ -8,7 +8,14 @@ const configuration = readFileSync(join(root, 'vitest.config.ts'), 'utf8');
 const projects = [...configuration.matchAll(/^ +name: '(\w+)',$/gm)].map(([, name]) => name);
 
 it('runs by `npm test` the projects for which its set-up installs everything, and no others', () => {
-  expect(projects.filter((name) => !otherProjects.includes(name ?? ''))).toEqual(['unit', 'integration', 'e2e', 'waiting', 'emulated']);
+  expect(projects.filter((name) => !otherProjects.includes(name ?? ''))).toEqual([
+    'unit',
+    'fuzz',
+    'integration',
+    'e2e',
+    'waiting',
+    'emulated',
+  ]);
   expect(otherProjects.filter((name) => !projects.includes(name))).toEqual([]);
 });
 

@@ -107,7 +107,7 @@ describe('collecting', () => {
       cniConfDir: folder,
       logs: [join(folder, 'kubelet.log'), '/dev/zero', '/nowhere/../odd name;.log', join(folder, 'pipe')],
     };
-    const { files, manifest } = await collected(fileParts(places), { bytes: 10_000_000 });
+    const { files, manifest } = await collected(fileParts(places), { bytes: 10_000_000, partMs: 30_000, wholeMs: 60_000 });
     expect(files.get('files/log-1-kubelet.log')).toMatch(/the end$/);
     expect(files.get('files/log-1-kubelet.log')?.length).toBe(512 * 1024);
     for (const part of ['files/log-2-zero', 'files/log-4-pipe'])
