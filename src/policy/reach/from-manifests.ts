@@ -67,7 +67,7 @@ const onePodKinds: ReadonlySet<string> = new Set(['batch/v1 Job']);
  *
  * @throws SeineError `INVALID_INPUT` for an object that cannot be read, with its place and field
  */
-export function fromManifests(documents: readonly ManifestDocument[]): CompletedObjects {
+export function fromManifests(documents: Iterable<ManifestDocument>): CompletedObjects {
   const reader = new ManifestReader();
   for (const document of documents) reader.read(document);
   return reader.completed();
@@ -176,7 +176,9 @@ function isIdentified(object: unknown): object is z.output<typeof identity> {
   return typeof name === 'string' && name !== '' && (typeof namespace === 'string' || namespace === undefined || namespace === null);
 }
 
-function listItems(object: unknown): readonly unknown[] | undefined {
+/** Returns the items of a list: the array itself. */
+export function listItems(object: unknown): unknown[] | undefined {
+  if (object === null || object === undefined) return undefined;
   const { kind, items } = object as Readonly<Record<string, unknown>>;
   return typeof kind === 'string' && kind.endsWith('List') && Array.isArray(items) ? items : undefined;
 }

@@ -1,7 +1,7 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { failureLines } from '../../policy/cases/case-report.ts';
 import { runTestCases, testCasesOf } from '../../policy/cases/test-cases.ts';
-import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
+import { fromManifests, listItems, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
 import { documentsOf } from '../../policy/reach/manifest-documents.ts';
 import { keyOf } from '../../policy/reach/objects.ts';
 import type { ReachMatrix } from '../../ui/answers/policy-matrix.ts';
@@ -119,7 +119,7 @@ function simulatedOnly(trace: TracedFamily): TracedFamily {
 async function clusterOf(files: readonly SimulatorFile[]): Promise<{ cluster: SimulatedCluster; ignored: ReadonlyMap<string, number> }> {
   const size = files.reduce((sum, { content }) => sum + (typeof content === 'string' ? content.length : content.size), 0);
   if (size > BYTES_MAX) throw new SeineError('INVALID_INPUT', `the files have ${size} bytes, more than ${BYTES_MAX}`);
-  const { objects, served, ignored } = fromManifests(await documentsIn(files));
+  const { objects, served, ignored } = fromManifests(released(await documentsIn(files)));
   if (objects.pods.length === 0)
     throw new SeineError('INVALID_INPUT', 'the objects have no pod: a Pod, Deployment, StatefulSet, DaemonSet or Job is needed');
   return { cluster: new SimulatedCluster({ ...objects, ...served }), ignored };
@@ -133,11 +133,26 @@ async function prepared(cluster: SimulatedCluster): Promise<void> {
   }
 }
 
-/** In a function of its own, so that the texts and documents can be collected while the cluster is made: at 150,000 pods 200 MB. */
-async function documentsIn(files: readonly SimulatorFile[]): Promise<readonly ManifestDocument[]> {
+/** In a function of its own, so that the texts can be collected while the cluster is made. */
+async function documentsIn(files: readonly SimulatorFile[]): Promise<ManifestDocument[]> {
   const documents: ManifestDocument[] = [];
   for (const { name, content } of files) documents.push(...documentsOf(name, typeof content === 'string' ? content : await content.text()));
   return documents;
+}
+
+/** Yields the documents, and forgets each item of a list before the next: those of 150,000 pods have 80 MB, which can be collected meanwhile. */
+function* released(documents: (ManifestDocument | undefined)[]): Iterable<ManifestDocument> {
+  for (const [number, document] of documents.entries()) {
+    if (!document) continue;
+    documents[number] = undefined;
+    const items = listItems(document.object);
+    if (!items) yield document;
+    else
+      for (const [at, object] of items.entries()) {
+        items[at] = undefined;
+        yield { place: `${document.place} items[${at}]`, object };
+      }
+  }
 }
 
 /**
