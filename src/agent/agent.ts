@@ -30,6 +30,7 @@ import { readClearDrops } from '../operations/diagnose/entries/guard-drops.ts';
 import { NodeReader } from '../operations/diagnose/entries/node-reader.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
+import { recordedPair } from '../operations/flow-log/recorded-pair.ts';
 import { openTraceCells } from '../operations/trace/background-cells.ts';
 import { PacketProbes } from '../operations/trace/packet-probes.ts';
 import type { TraceCellsPort } from '../operations/trace/trace-cells.ts';
@@ -221,7 +222,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
   const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
-  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached, encryption }) => {
+  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy, peers: reached, encryption, flowLog }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -247,16 +248,26 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(journalCheck(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, peers, live, log }, signal),
       healthChecks.follow(
-        traceCellsOf(parts, () => ({ ipam, environment: live.current, peers: reached })),
+        traceCellsOf(parts, { running: () => ({ ipam, environment: live.current, peers: reached }), recorded: pairsIn(flowLog) }),
         signal,
       ),
     ];
   };
 }
 
-function traceCellsOf({ config, ovs, nodeState, sources, peers, warnings }: CompanionParts, running: TraceCellsPort['running']) {
+function pairsIn(flowLog: StartedNode['flowLog']): NonNullable<TraceCellsPort['recorded']> {
+  return (chance) => {
+    const log = flowLog.running()?.flows;
+    return log && recordedPair(log, chance);
+  };
+}
+
+function traceCellsOf(
+  { config, ovs, nodeState, sources, peers, warnings }: CompanionParts,
+  node: Required<Pick<TraceCellsPort, 'running' | 'recorded'>>,
+) {
   const reader = new NodeReader({ openflow: ovs.openflow, database: ovs.database, nodeState, turns: sources.turns });
-  const port = { config, openflow: ovs.openflow, nodeState, reader, sources, peers, running };
+  const port = { config, openflow: ovs.openflow, nodeState, reader, sources, peers, ...node };
   return openTraceCells({ port, settings: sources.liveSettings.replica, configuredMs: config.trace.background, warnings });
 }
 

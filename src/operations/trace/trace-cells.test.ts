@@ -58,7 +58,7 @@ function cellsOf(isMissing: (flow: Flow['table']) => boolean, clocks?: () => { r
     running: () => ({ ipam: { leases: () => leases }, environment: node, peers: { intents: () => peers, modesOf: () => [] } }),
   } as unknown as TraceCellsPort;
   const options = { port, everyMs: () => setting.everyMs, changeMs: 1, ...(clocks && { clocks }) };
-  return { missing, setting, cells: new TraceCells(options) };
+  return { missing, setting, port, cells: new TraceCells(options) };
 }
 
 it('finds no difference where the bridge has the flows, and costs at most a thousandth of a CPU', async () => {
@@ -140,6 +140,22 @@ it('reports a flow once, whatever connections meet it', async () => {
     const [, from, to] = /^packets of (\S+) to (\S+) /.exec(message) ?? [];
     expect(from).not.toBe(to);
   }
+});
+
+it('draws half of the connections from those that are recorded', async () => {
+  const { port } = cellsOf((table) => table === 'state');
+  const chances: number[] = [];
+  const recorded = (chance: number) => {
+    chances.push(chance);
+    return { from: 'shop/web-0', to: '10.96.0.10', port: '4711/TCP', family: 'ipv4' };
+  };
+  const cells = new TraceCells({ port: { ...port, recorded }, everyMs: () => 10_000, changeMs: 1, random: () => 0.25 });
+  const { problems } = await cells.run(signal);
+  expect(chances).toEqual([0.25]);
+  expect(problems[0]?.message).toContain('packets of shop/web-0 to 10.96.0.10 4711/TCP (ipv4)');
+  const others = new TraceCells({ port: { ...port, recorded }, everyMs: () => 10_000, changeMs: 1, random: () => 0.5 });
+  await others.run(signal);
+  expect(chances).toHaveLength(1);
 });
 
 it('reports no change that is over at the second reading', async () => {

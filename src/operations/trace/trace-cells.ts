@@ -31,7 +31,10 @@ const ports = ['80/TCP', '443/TCP', '8080/TCP', '53/UDP', '5432/TCP', '1/TCP', '
 /** Connection for which flows are compared, as a query of a trace. */
 type TraceCell = Readonly<Record<'from' | 'to' | 'port' | 'family', string>>;
 
-export type TraceCellsPort = Omit<TracePort, 'policyOf' | 'connectionOf'>;
+export type TraceCellsPort = Omit<TracePort, 'policyOf' | 'connectionOf'> & {
+  /** Returns a connection that a pod of this node opened, if one is recorded. @param chance from 0 to 1, without 1: selects it */
+  readonly recorded?: (chance: number) => TraceCell | undefined;
+};
 
 interface TraceCellsOptions {
   readonly port: TraceCellsPort;
@@ -145,9 +148,11 @@ export class TraceCells implements HealthCheck {
     if (found) this.#found.set(found.flow, found);
   }
 
-  /** Draws a connection from or to a pod of this node; undefined without pods. */
+  /** Draws a connection from a pod of this node, half of them from those that are recorded; undefined without pods. */
   #drawn(): TraceCell | undefined {
-    const { running, sources } = this.#options.port;
+    const { running, sources, recorded } = this.#options.port;
+    const known = this.#random() < 0.5 ? recorded?.(this.#random()) : undefined;
+    if (known) return known;
     const { ipam, environment } = running();
     const own = ipam.leases().filter(({ state, attached }) => state === 'allocated' && attached);
     const pod = this.#oneOf(own);
@@ -162,7 +167,11 @@ export class TraceCells implements HealthCheck {
   }
 
   #oneOf<T>(all: readonly T[]): T | undefined {
-    return all[Math.floor((this.#options.random ?? Math.random)() * all.length)];
+    return all[Math.floor(this.#random() * all.length)];
+  }
+
+  #random(): number {
+    return (this.#options.random ?? Math.random)();
   }
 
   async #compared(cell: TraceCell, signal: AbortSignal): Promise<FoundDifference | undefined> {
