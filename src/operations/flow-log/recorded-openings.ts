@@ -2,8 +2,8 @@ import type { NumberedFlow } from './records/flow-record.ts';
 import type { FlowRing } from './records/flow-ring.ts';
 import { OpenedIndex } from './records/opened-index.ts';
 import type { SeenConnection } from './sources/attribution.ts';
-import type { OpeningPacket } from './sources/seen-packet.ts';
 import { firstOfOpening } from './sources/tcp-bytes.ts';
+import type { OpeningPacket } from './sources/seen-packet.ts';
 
 /** Time for which denied or opening packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
 export const repeatedMs = 10_000;
