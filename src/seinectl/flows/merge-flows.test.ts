@@ -57,10 +57,12 @@ describe('records of two nodes', () => {
       verdict: 'denied',
       reason: 'no rule',
       ingress: { verdict: 'denied', by: ['shop/closed'] },
+      repeated: 3,
     };
-    const [merged, ...more] = mergeFlows([atSource, denied]);
+    const [merged, ...more] = mergeFlows([{ ...atSource, repeated: 1 }, denied]);
     expect(more).toEqual([]);
     expect(merged).toMatchObject({
+      repeated: 3,
       event: 'denied',
       verdict: 'denied',
       reason: 'no rule',

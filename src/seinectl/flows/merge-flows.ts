@@ -90,6 +90,7 @@ function joined(one: MergedFlow, other: FlowView): MergedFlow {
     ...(source.bytes ? {} : countersOf(destination)),
     event: ended.event,
     verdict: ended.verdict,
+    ...(ended.repeated !== undefined && { repeated: ended.repeated }),
     reporter: 'both',
     time: one.time,
     source: better(source.source, destination.source),

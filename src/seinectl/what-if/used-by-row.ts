@@ -88,7 +88,8 @@ export class UsedConnections {
     const open = line.change === 'closed' ? this.#open.filter((each) => isOf(each, line)) : [];
     const [first, last] = [recorded[0]?.flow, recorded.at(-1)?.flow];
     return {
-      recorded: recorded.reduce((sum, { flow }) => sum + 1 + (flow.repeated ?? 0), 0),
+      // Further packets of a denial are further attempts; those of a connection opened nothing.
+      recorded: recorded.reduce((sum, { flow }) => sum + 1 + (line.change === 'closed' ? 0 : (flow.repeated ?? 0)), 0),
       ...(first && { first: first.time }),
       ...(last && { last: { time: last.time, from: endText(last.source), to: endText(last.destination) } }),
       open: open.reduce((sum, { connections }) => sum + connections, 0),

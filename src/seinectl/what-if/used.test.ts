@@ -69,7 +69,7 @@ const flow: FlowView = {
   destination: { address: '10.10.4.9', port: 5432, kind: 'pod', namespace: 'shop', name: 'db-0' },
   service: { address: '10.96.0.20', port: 80, namespace: 'shop', name: 'db' },
 };
-const received: FlowView = { ...flow, node: 'node-2', reporter: 'destination' };
+const received: FlowView = { ...flow, node: 'node-2', reporter: 'destination', repeated: 2 };
 const attempt: FlowView = {
   ...{ ...flow, node: 'node-2', number: 2, time: '2026-11-29T14:03:00.000Z', event: 'denied', verdict: 'denied', reporter: 'destination' },
   source: { address: '10.10.0.9', port: 40_001, kind: 'pod', namespace: 'shop', name: 'cache-0' },
