@@ -44,7 +44,8 @@ function reasonsOf(judged: readonly EndpointVerdict[], bridge: TraceVerdict): st
   return [...texts, ...(ordered.length > NAMED_MAX ? ['others for other reasons'] : [])].join('; ');
 }
 
-function forwardedPacket({ packet, node }: WholeTrace): ForwardedPacket {
+/** Returns the packet of a trace as objects decide about it. */
+export function forwardedPacket({ packet, node }: WholeTrace): ForwardedPacket {
   const { source, destination, protocol, destinationPort } = packet;
   return { source, destination, protocol, node, ...(destinationPort !== undefined && { port: destinationPort }) };
 }
@@ -63,13 +64,11 @@ function endpointMeaning(
 ): EndpointMeaning {
   const [, address = '', port = ''] = /^(.*):(\d+)$/.exec(endpoint ?? '') ?? [];
   const meaning = meaningOf(objects, packet, endpoint === undefined ? undefined : { address, port: Number(port) });
-  const { verdict, why, by, isUnserved, isUnclaimed } = meaning;
-  return {
-    // The packet may leave the node, and does not reach the Service that was asked for.
-    verdict: isUnclaimed && to.startsWith('service:') ? 'denied' : verdict,
-    why: by.length > 0 ? `${why}: ${by.join(', ')}` : why,
-    ...(isUnserved && { isUnserved }),
-  };
+  const { verdict, why, by, isUnserved, unclaimed } = meaning;
+  // The packet may leave the node, and does not reach the Service that was asked for.
+  if (unclaimed !== undefined && to.startsWith('service:')) return { verdict: 'denied', why: unclaimed };
+  const reason = by.length > 0 ? `${why}: ${by.join(', ')}` : why;
+  return { verdict, why: unclaimed === undefined ? reason : `${unclaimed}: ${reason}`, ...(isUnserved && { isUnserved }) };
 }
 
 function namesOf(judged: readonly { readonly endpoint: string | undefined }[]): string {

@@ -41,3 +41,25 @@ it('a node that encrypts does not judge packets that a compiled node sends throu
     },
   ]);
 });
+
+it('a packet for an address of another node is followed there', async () => {
+  const services = [
+    {
+      metadata: { namespace: 'shop', name: 'db' },
+      spec: { type: 'LoadBalancer', clusterIPs: ['10.96.0.20'], externalTrafficPolicy: 'Local', ports: [{ protocol: 'TCP', port: 80 }] },
+      status: { loadBalancer: { ingress: [{ ip: '192.168.77.2' }] } },
+    },
+  ];
+  const slice = {
+    metadata: { namespace: 'shop', labels: { 'kubernetes.io/service-name': 'db' } },
+    addressType: 'IPv4',
+    ports: [{ protocol: 'TCP', port: 8_080 }],
+    endpoints: [{ addresses: ['10.10.4.9'], nodeName: 'n2', conditions: { ready: true } }],
+  };
+  const cluster = new SimulatedCluster({ ...exampleObjects(), services, slices: [slice] });
+  const asked = { from: 'node:n1', to: '192.168.77.2', port: '80', family: 'ipv4' };
+  const { traces, meanings } = await traceOverCluster(cluster, asked);
+  expect(traces[0]?.paths[0]?.segments.map(({ node }) => node)).toEqual(['n1', 'n2']);
+  expect(traces[0]?.paths[0]?.endpoints).toEqual(['10.10.4.9:8080']);
+  expect(meanings[0]?.[0]?.verdict).toBe(traces[0]?.paths[0]?.bridge);
+});

@@ -1,7 +1,8 @@
 import type { NodeTrace } from '../../api/trace.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
+import { cidrContains, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { entryNode } from '../../operations/path/entry-node.ts';
-import { isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
+import { forwardedPacket, isThroughService, meaningFor } from '../../operations/path/path-meaning.ts';
 import {
   followTrace,
   type NodeQuestion,
@@ -10,6 +11,7 @@ import {
   type WholeTrace,
   withEntry,
 } from '../../operations/path/whole-trace.ts';
+import { choiceFor } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
 import type { BundledNode } from './bundled-node.ts';
 import type { SimulatedCluster } from './simulated-cluster.ts';
 import { traceInCluster } from './simulated-trace.ts';
@@ -51,7 +53,9 @@ export async function traceOverCluster(
     const query = new URLSearchParams({ ...asked });
     return await (recorded.get(node)?.trace(query) ?? traceInCluster(cluster, node, query));
   };
-  const followed = await followTrace(await traceOn(name, question), (node, asked) => answerOf(node, asked, { recorded, traceOn }));
+  const followed = await followTrace(await traceOn(name, question), (node, asked) =>
+    answerOf(node, asked, { recorded, traceOn, isOfPods: (address) => isOfPods(cluster, address) }),
+  );
   const traces = withEntry(followed, isKnown ? entry : undefined);
   const meanings = traces.map((trace) =>
     trace.paths.map((path) => {
@@ -59,20 +63,33 @@ export async function traceOverCluster(
       const endpoints = path.endpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''));
       const received = path.segments.map(({ bridge }) => bridge.packet.destination);
       const ends = [trace.packet.source, trace.packet.destination, ...endpoints, ...received];
-      return meaningFor(cluster.objectsAt(ends, [trace.node]), trace, path);
+      // A path that ends before the choice of an endpoint is judged by one that the objects give.
+      const given = choiceFor(cluster.objectsAt(ends, [trace.node]), forwardedPacket(trace))?.endpoints ?? [];
+      return meaningFor(cluster.objectsAt([...ends, ...given.map(({ address }) => address)], [trace.node]), trace, path);
     }),
   );
   return { traces, meanings };
 }
 
+function isOfPods({ objects }: SimulatedCluster, address: string): boolean {
+  const ip = parseIp(address);
+  return objects.nodes.some(({ spec }) => (spec.podCIDRs ?? []).some((network) => cidrContains(parseCidr(network), ip)));
+}
+
 interface AnsweringNodes {
   readonly recorded: RecordedNodes;
+  /** Reports whether an address is in the network of any node's pods. */
+  readonly isOfPods: (address: string) => boolean;
   readonly traceOn: (node: string, asked: NodeQuestion) => Promise<NodeTrace>;
 }
 
-async function answerOf(node: string, asked: NodeQuestion, { recorded, traceOn }: AnsweringNodes): Promise<TraceAnswer> {
-  // A compiled node expects the tunnel: that the kernels of two nodes can do without is not among the objects.
-  if (asked.from.startsWith('direct:') && !recorded.has(node))
+async function answerOf(
+  node: string,
+  asked: NodeQuestion,
+  { recorded, traceOn, isOfPods: isPodAddress }: AnsweringNodes,
+): Promise<TraceAnswer> {
+  // A compiled node expects pods' packets in the tunnel: that the kernels of two nodes can do without is not among the objects.
+  if (asked.from.startsWith('direct:') && !recorded.has(node) && isPodAddress(asked.to))
     return { failure: 'packets reach it without a tunnel, and there is no bundle of this node: add its bundle' };
   const [, sender] = /^tunnel:([^/]+)\//.exec(asked.from) ?? [];
   if (sender !== undefined && !recorded.has(sender) && recorded.get(node)?.refusesTunnelOf(sender))

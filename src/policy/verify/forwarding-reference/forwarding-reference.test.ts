@@ -101,6 +101,8 @@ const anywhere = {
   services: open.services.map((each) => ({ ...each, spec: { ...each.spec, externalTrafficPolicy: 'Cluster' } })),
 };
 
+const sixth = { ...open, services: open.services.map((each) => ({ ...each, spec: { ...each.spec, externalIPs: ['2001:db8:eeee::9'] } })) };
+
 const fromOutside = (destination: string, port: number, source = '198.51.100.7', entry = 'n2') =>
   asked(destination, port, { source, node: entry });
 
@@ -120,9 +122,26 @@ it.each<readonly [string, ForwardedObjects, ForwardedPacket, string, string]>([
   ['a pod gets every endpoint', open, asked('203.0.113.9', 80), 'denied', 'ingress: no rule allows it'],
   ['another port of the address', open, fromOutside('203.0.113.80', 81), 'denied', 'has no port 81/TCP'],
   ['the Service is not in the family', open, fromOutside('2001:db8::2', 30_080, '2001:db8:1::7'), 'allowed', 'no policy isolates an end'],
+  [
+    'the Service has the address, and not the family',
+    sixth,
+    fromOutside('2001:db8:eeee::9', 80, '2001:db8:1::7'),
+    'allowed',
+    'no policy isolates an end',
+  ],
   ['another port of the node', open, fromOutside('192.0.2.2', 22), 'allowed', 'no policy isolates an end'],
 ])('from outside: %s', (_, cluster, packet, verdict, why) => {
   const meaning = meaningOf(cluster, packet);
   expect(meaning.verdict).toBe(verdict);
   expect(meaning.why).toContain(why);
+});
+
+it.each([
+  ['2001:db8:eeee::9', 80, 'which has it as an external IP, and no IPv6 cluster address'],
+  ['2001:db8::2', 30_080, 'which has node port 30080, and no IPv6 cluster address'],
+  ['2001:db8::2', 30_081, undefined],
+  ['2001:db8:dddd::9', 80, undefined],
+])('an address %s port %i that no Service claims is named with the reason: %s', (destination, port, reason) => {
+  const { unclaimed } = meaningOf(sixth, fromOutside(destination, port, '2001:db8:1::7'));
+  expect(unclaimed).toEqual(reason && `no node serves ${destination} for Service shop/db, ${reason}`);
 });

@@ -14,8 +14,8 @@ interface Meaning {
   readonly by: readonly string[];
   /** Present if it is denied because a Service does not have the port: nodes that do not know the range of Services send it out instead. */
   readonly isUnserved?: true;
-  /** Present if a Service has the address, and is not served in its family: the packet does not reach the Service. */
-  readonly isUnclaimed?: true;
+  /** Why a Service that has the address is not served there: the packet does not reach the Service. */
+  readonly unclaimed?: string;
 }
 
 /**
@@ -181,9 +181,8 @@ function directMeaning(objects: ForwardedObjects, packet: ForwardedPacket): Mean
   const owner = ownerOf(objects, destination);
   if (owner === 'none') return denied(`no pod has the address ${destination}`);
   const { egress, ingress } = judge(objects, { from: source, to: destination, protocol, ...(port !== undefined && { port }) });
-  const { why, ...meaning } = verdictOf(egress, ingress);
   const unclaimed = unclaimedAt(objects, packet);
-  return { ...meaning, why: unclaimed === undefined ? why : `${unclaimed}: ${why}`, ...(unclaimed !== undefined && { isUnclaimed: true }) };
+  return { ...verdictOf(egress, ingress), ...(unclaimed !== undefined && { unclaimed }) };
 }
 
 interface ServedConnection {
