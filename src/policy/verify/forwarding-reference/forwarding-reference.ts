@@ -56,7 +56,7 @@ const kindTexts = {
   external: 'an external IP',
   loadBalancer: 'a load balancer address',
 };
-const clientTexts = { pod: 'a pod', node: 'a process', external: 'a client outside' };
+const clientTexts = { pod: 'a pod', node: 'a process', external: 'an external client' };
 const reasonTexts = { hints: 'its topology hints', terminating: 'no other is ready' };
 
 /** Returns the endpoints that the client of a packet may get; undefined if no Service has its destination and port. */
