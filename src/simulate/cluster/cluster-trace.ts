@@ -64,8 +64,9 @@ export async function traceOverCluster(
       const received = path.segments.map(({ bridge }) => bridge.packet.destination);
       const ends = [trace.packet.source, trace.packet.destination, ...endpoints, ...received];
       // A path that ends before the choice of an endpoint is judged by one that the objects give.
-      const given = choiceFor(cluster.objectsAt(ends, [trace.node]), forwardedPacket(trace))?.endpoints ?? [];
-      return meaningFor(cluster.objectsAt([...ends, ...given.map(({ address }) => address)], [trace.node]), trace, path);
+      const objects = cluster.objectsAt(ends, [trace.node]);
+      const [given] = path.endpoints.length > 0 ? [] : (choiceFor(objects, forwardedPacket(trace))?.endpoints ?? []);
+      return meaningFor(given ? cluster.objectsAt([...ends, given.address], [trace.node]) : objects, trace, path);
     }),
   );
   return { traces, meanings };
