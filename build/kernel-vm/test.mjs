@@ -178,7 +178,12 @@ async function jobFor(
 ) {
   const { 'pod-interface': podInterface, guest } = asked;
   // As in `npm test`: agents start from the bundle in a seventh of the CPU time. What was compiled here is not compiled in the machine.
-  const all = { SEINE_LAB_AGENT: 'bundle', NODE_COMPILE_CACHE: join(cache, 'compiled'), ...(await env()), ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
+  const all = {
+    SEINE_LAB_AGENT: 'bundle',
+    NODE_COMPILE_CACHE: join(cache, 'compiled'),
+    ...(await env()),
+    ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }),
+  };
   const script = [
     `cd ${quote(root)}`,
     `export PATH=${quote(toolPath())} SEINE_TEST_LOGS=/run/seine-vm/labs SEINE_TEST_IMAGES=${quote(images)}`,

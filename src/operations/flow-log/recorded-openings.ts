@@ -2,8 +2,8 @@ import type { NumberedFlow } from './records/flow-record.ts';
 import type { FlowRing } from './records/flow-ring.ts';
 import { OpenedIndex } from './records/opened-index.ts';
 import type { SeenConnection } from './sources/attribution.ts';
-import { firstOfOpening } from './sources/tcp-bytes.ts';
 import type { OpeningPacket } from './sources/seen-packet.ts';
+import { firstOfOpening } from './sources/tcp-bytes.ts';
 
 /** Time for which denied or opening packets of one connection count as repetitions of the first (ms): a client retransmits after 1, 2, 4 s. */
 export const repeatedMs = 10_000;
@@ -43,7 +43,7 @@ export class RecordedOpenings {
     const { source, destination } = connection;
     if (source.port === undefined) return undefined; // echoes of several processes have the same ends
     const flow = this.of(connection);
-    if (!flow || flow.event !== 'opened' || this.#ring.isEnded(flow.number) || timeMs - flow.timeMs >= repeatedMs) return undefined;
+    if (flow?.event !== 'opened' || this.#ring.isEnded(flow.number) || timeMs - flow.timeMs >= repeatedMs) return undefined;
     const isSame = flow.destination.ip.text === destination.ip.text && flow.destination.port === destination.port;
     // Another connection of these ports begins with another number.
     return isSame && (!tcp || firstOfOpening(tcp).out === this.#ring.first(flow.number).out) ? flow : undefined;
