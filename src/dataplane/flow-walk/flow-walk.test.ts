@@ -113,7 +113,8 @@ it('names the groups of other source ports, whose flows match all else of the pa
     [4, [bucket(9)]],
   ]);
   const sent = { ...packet, tcp_src: 40_001 };
-  const walked = await walkPacket(new FlowsInMemory(flows, groups), sent, { tracking: new AssumedConnections() });
+  const source = new FlowsInMemory(flows, groups);
+  const walked = await walkPacket(source, sent, { tracking: new AssumedConnections(), hasOthers: true });
   expect(walked.choice).toMatchObject({
     buckets: 1,
     others: [
@@ -121,6 +122,17 @@ it('names the groups of other source ports, whose flows match all else of the pa
       { sourcePort: 40_005, buckets: 1 },
     ],
   });
+  // A table may be large, and OVS reads it for each visit.
+  const visited: number[] = [];
+  const counting: FlowSource = {
+    visit: (table, visitor) => {
+      visited.push(table);
+      return source.visit(table, visitor);
+    },
+    buckets: (group) => source.buckets(group),
+  };
+  expect((await walkPacket(counting, sent, { tracking: new AssumedConnections() })).choice?.others).toEqual([]);
+  expect(visited).toEqual([0]);
 });
 
 it('knows a connection that the packet itself commits, and its translation', async () => {

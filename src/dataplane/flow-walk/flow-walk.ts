@@ -22,7 +22,7 @@ interface GroupChoice {
   readonly buckets: number;
   /** The bucket that was taken, as text. */
   readonly taken: string;
-  /** Groups that packets with other source ports have instead, each with such a port and its number of different buckets. */
+  /** Groups that packets with other source ports have instead, each with such a port and its number of different buckets; empty if not asked. */
   readonly others: readonly { readonly sourcePort: number; readonly buckets: number }[];
 }
 
@@ -48,6 +48,8 @@ interface WalkOptions {
   readonly tracking: AssumedTracking;
   /** Index of the bucket of a group; those that do the same as one before are last. `texts` are the different ones. Default: the first. */
   readonly choose?: (group: number, buckets: number, texts: readonly string[]) => number;
+  /** True to look for the groups of other source ports, for which the table of the group's flow is read once more. */
+  readonly hasOthers?: boolean;
 }
 
 /** Maximum number of visits of one packet; more mean a loop. */
@@ -183,11 +185,12 @@ class Walker {
     const kept = new Set(different.values());
     const ordered = [...kept, ...buckets.filter((bucket) => !kept.has(bucket))];
     const bucket = ordered[this.#options.choose?.(group, ordered.length, texts) ?? 0] ?? [];
-    this.choice = { buckets: different.size, taken: textOf(bucket), others: await this.#otherGroups(flow, hop?.packet ?? packet) };
+    const others = this.#options.hasOthers ? await this.#otherGroups(flow, hop?.packet ?? packet) : [];
+    this.choice = { buckets: different.size, taken: textOf(bucket), others };
     if (buckets.length === 0) return;
     const within = packet.copy();
-    const others = bucket.filter((action) => !writeFields(action, within));
-    const last = others.at(-1);
+    const rest = bucket.filter((action) => !writeFields(action, within));
+    const last = rest.at(-1);
     if (last) await this.#perform(last, within, flow);
   }
 

@@ -57,7 +57,7 @@ export type TracedPaths = Pick<FamilyTrace, 'paths' | 'moreEndpoints' | 'choice'
 /** Computes what the bridge, and the flows that the agent wants, do with a packet: once for each endpoint that a Service may choose. */
 export async function tracePaths(node: TraceNode, packet: WalkedFields, question: PathsQuestion = {}): Promise<TracedPaths> {
   const { established, anySourcePort, policyFor } = question;
-  const first = await walkBucket(node.bridge, { packet, established }, 0);
+  const first = await walkBucket(node.bridge, { packet, established, hasOthers: true }, 0);
   const others = first.choice?.others ?? [];
   const own = { packet, established, buckets: Math.max(1, first.choice?.buckets ?? 1) };
   const groups = [
@@ -88,10 +88,19 @@ export async function tracePaths(node: TraceNode, packet: WalkedFields, question
   };
 }
 
+/** Packet whose way has a group. */
+interface WalkedGroup {
+  readonly packet: WalkedFields;
+  /** First packet of the connection, if the traced packet is a later one. */
+  readonly established?: WalkedFields | undefined;
+  /** True to look for the groups of other source ports. */
+  readonly hasOthers?: boolean;
+}
+
 /** Walks to one bucket of the group. @param taken the bucket as text, if its number in this group may be another */
 async function walkBucket(
   source: FlowSource,
-  { packet, established }: { readonly packet: WalkedFields; readonly established?: WalkedFields | undefined },
+  { packet, established, hasOthers = false }: WalkedGroup,
   bucket: number,
   taken?: string,
 ): Promise<WalkedPacket> {
@@ -100,9 +109,9 @@ async function walkBucket(
     return at < 0 ? bucket % buckets : at;
   };
   const opening = new AssumedConnections();
-  if (!established) return await walkPacket(source, packet, { tracking: opening, choose });
+  if (!established) return await walkPacket(source, packet, { tracking: opening, choose, hasOthers });
   // The connection is as its first packet would leave it.
-  const { choice } = await walkPacket(source, established, { tracking: opening, choose });
+  const { choice } = await walkPacket(source, established, { tracking: opening, choose, hasOthers });
   const later = await walkPacket(source, packet, { tracking: new AssumedConnections(opening.established()), choose });
   return { ...later, ...(choice && { choice }) };
 }
