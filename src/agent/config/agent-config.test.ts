@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { parseConfig } from './agent-config.ts';
 
 describe('parseConfig', () => {
@@ -94,9 +94,9 @@ describe('parseConfig', () => {
 
 it('does not print unknown content of the file', () => {
   const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  onTestFinished(() => emitted.mockRestore());
   expect(() => parseConfig('%odd: \u001b[31m\n', {})).toThrow('configuration: ');
   expect(emitted).not.toHaveBeenCalled();
-  emitted.mockRestore();
 });
 
 it('requires certificate and key of the metrics together', () => {

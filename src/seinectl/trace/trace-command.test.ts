@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { recordingTerminal } from '../../../test/support/recording-terminal.ts';
 import type { FamilyTrace, NodeTrace, TraceOutcome, TracePath } from '../../api/trace.ts';
 import { followTrace, type NodeQuestion } from '../../operations/path/whole-trace.ts';
@@ -91,9 +91,9 @@ it('refuses to trace by another node where it would have no effect', async () =>
   body = answer('node-1', path(delivered));
   const { code, remarks } = await trace('outside', 'shop/db-0', '--via', 'node-2', '--bundle', 'node-1.tar.gz');
   expect([code, remarks.join()]).toEqual([2, expect.stringContaining("'--via <name>' cannot be used with option '--bundle <file>'")]);
+  onTestFinished(() => void vi.unstubAllEnvs());
   vi.stubEnv('KUBECONFIG', join(folder, 'none'));
   expect((await trace('outside', 'shop/db-0', '--via', 'node-2')).code).not.toBe(0);
-  vi.unstubAllEnvs();
   expect(asked).toEqual([]); // the agent of this node does not know which node the packet enters
 });
 

@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import type { FlowSummary } from '../../../api/flow-log.ts';
 import { silentLog } from '../../../base/log/log.ts';
 import { parseIp } from '../../../base/net/ip.ts';
@@ -65,6 +65,7 @@ it('exports records that match to one receiver, and finished minutes with their 
 
 it('has no export and no timer without a receiver in the settings', () => {
   const setInterval = vi.spyOn(globalThis, 'setInterval');
+  onTestFinished(() => setInterval.mockRestore());
   const { clock } = { clock: { wallMs: () => 0, steadyMs: () => 0 } };
   const exports = new FlowExports({
     settings,
@@ -75,7 +76,6 @@ it('has no export and no timer without a receiver in the settings', () => {
     losses: () => noLosses,
   });
   expect([exports.all, setInterval.mock.calls]).toEqual([[], []]);
-  setInterval.mockRestore();
 });
 
 it('names attributes as OpenTelemetry does, and the pod of this node', () => {
