@@ -39,16 +39,6 @@ interface AskedCell {
 
 const oneOf = <T>(all: readonly T[], at: number): T | undefined => all[at % Math.max(1, all.length)];
 
-/**
- * Reports whether a pod asks for a node port of its own node in a cluster whose nodes reach others without a tunnel: an endpoint on another node
- * sees the address of the pod network, and not the pod's (docs/traffic-modes.md), which objects cannot tell.
- */
-function losesItsAddress(cluster: SimulatedCluster, mode: string, { from, to }: NodeQuestion): boolean {
-  const pod = cluster.podNamed(from);
-  const node = cluster.objects.nodes.find(({ metadata }) => metadata.name === pod?.spec.nodeName);
-  return mode !== 'encap' && (node?.status.addresses.some(({ address }) => address === to) ?? false);
-}
-
 /** Returns the question about a cell, with the node that a packet from outside enters; undefined if the cluster has none such. */
 function questionOf({ objects, nodeNames }: SimulatedCluster, { sender, from, to, by, at, family }: Cell): AskedCell | undefined {
   const senders = { pod: objects.pods.map(keyOf), node: nodeNames.map((name) => `node:${name}`), outside: outsideOf(family) };
@@ -99,8 +89,7 @@ describe(`random connections to Services that hosts outside reach (SEINE_TEST_SE
           fc.asyncProperty(cases, async ([{ before }, drawn, traffic, asked]) => {
             const cluster = clusterIn(traffic, exposed(atHome(before), drawn));
             const questions = asked.flatMap((each) => questionOf(cluster, each) ?? []);
-            const comparable = questions.filter(({ question }) => !losesItsAddress(cluster, traffic.mode, question));
-            expect(await disagreements(cluster, comparable, compared)).toEqual([]);
+            expect(await disagreements(cluster, questions, compared)).toEqual([]);
           }),
           { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
         );

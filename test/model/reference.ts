@@ -290,7 +290,9 @@ export class Reference {
     const place = this.#place(ip);
     const itself = same(asked.src, ip);
     const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway' && !place.direct);
-    const fromAfar = from === 'gateway' && (place?.direct || (place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'external'));
+    const kind = this.#kindOf(from, asked.src);
+    // The kernel refuses addresses of the node itself from the bridge; a pod that came through a node port keeps its own.
+    const fromAfar = from === 'gateway' && ((place?.direct && kind !== 'pod') || (place?.kind === 'tunnel' && kind === 'external'));
     const network = this.#scene.node.podCidrs.find(({ family }) => family === ip.family)?.network;
     const src = fromAfar && network ? network : hairpin || itself ? serviceNextHop[ip.family] : asked.src;
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
@@ -308,7 +310,9 @@ export class Reference {
     const place =
       reply && byGateway && (service || from === 'pod') ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
     // What the gateway sends about a connection that it did not open, or that began in the tunnel, has another source.
-    const to = from === 'gateway' && service && place?.direct && !this.#isOwnNetwork(connection.given.src) ? this.#tunnel : place;
+    const isOfPod = byGateway && translatedPacket.ipSrc !== undefined && this.#kindOf(from, translatedPacket.ipSrc) === 'pod';
+    const staysInTunnel = place?.direct && !this.#isOwnNetwork(connection.given.src) && !isOfPod;
+    const to = from === 'gateway' && service && staysInTunnel ? this.#tunnel : place;
     if (!to || !this.#mayGo(from, to, translatedPacket, { service, answer: reply && byGateway }))
       return { outputs: [], ...(service && began) };
     const { gateway } = this.#scene.node;
@@ -319,7 +323,9 @@ export class Reference {
     const ttl = packet.ttl ?? 0;
     const sent = { ...inner, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac };
     if (counts && ttl <= 1) return { outputs: [{ to: 'agent: timeExceeded', packet: sent }], ...began };
-    const isReturned = from === 'gateway' && service && byGateway && this.#isOwnNetwork(connection.given.src) && this.#hasDirectPeers();
+    const { src, dst } = connection.given;
+    const isOfPodToPeer = this.#kindOf('gateway', src) === 'pod' && !this.#isOwnNetwork(src) && this.#place(dst)?.direct;
+    const isReturned = from === 'gateway' && service && byGateway && (this.#isOwnNetwork(src) || isOfPodToPeer) && this.#hasDirectPeers();
     if (to.port === inPort && !hairpin && !isReturned) return { outputs: [], ...began };
     return { outputs: [{ to: to.port, packet: { ...sent, ...outer, ttl: ttl - (counts ? 1 : 0) } }], ...began };
   }

@@ -25,7 +25,8 @@ export interface DirectPath {
  * Connections of the node's processes to Services that began in the tunnel have a source address of this node, which the kernel does not
  * accept from the bridge. They stay in the tunnel.
  */
-export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly Flow[] {
+export function toDirectPeer(cidr: Cidr, environment: NodeEnvironment): readonly Flow[] {
+  const { gateway } = environment;
   const flow = (level: number, match: Match, ...steps: readonly Step[]): Flow => ({
     table: 'route',
     priority: level,
@@ -34,15 +35,23 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
   });
   const [toGateway, toTunnel] = [load(reg.destination('gateway')), load(reg.destination('tunnel'))];
   const routed = load(reg.routed('yes'));
+  const direct: readonly Step[] = [{ do: 'setEthDst', mac: gateway.mac }, toGateway, load(reg.direct('yes')), routed, goto('ttl')];
   const regs = [reg.source('gateway')];
   const fromTunnel = flow(priority.aboveHighest, { regs: [reg.source('tunnel')] }, ...drop);
   const begun: Match = { ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs };
   return [
-    flow(priority.highest, {}, { do: 'setEthDst', mac: gateway.mac }, toGateway, load(reg.direct('yes')), routed, goto('ttl')),
+    flow(priority.highest, {}, ...direct),
     flow(priority.aboveHighest, { ctMarks: [ctMark.service('no')], regs }, ...drop),
     fromTunnel,
     probesOfDrop(fromTunnel, 'route.directPeer'),
     flow(priority.aboveHighest, begun, { do: 'setEthDst', mac: virtualMac }, toTunnel, routed, goto('ttl')),
+    // Pods that came through a node port of this node: the kernel accepts their address from the bridge.
+    ...ofFamily(ownCidrs(environment), cidr.family).map((ipSrc) =>
+      flow(priority.override, { ...begun, ipSrc, ctMarks: [...(begun.ctMarks ?? []), ctMark.source('gateway')] }, ...direct),
+    ),
+    ...ofFamily(gateway.addresses, cidr.family).map((ipSrc) =>
+      flow(priority.guard, { ...begun, ipSrc }, { do: 'setEthDst', mac: virtualMac }, toTunnel, routed, goto('ttl')),
+    ),
   ];
 }
 
@@ -58,21 +67,33 @@ export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly
 export function directPaths(environment: NodeEnvironment): readonly Flow[] {
   const { gateway } = environment;
   if (!hasDirectPaths(environment)) return [];
-  const returned: Step = { do: 'outputInPort' };
   return familiesOf(environment).flatMap((payload): readonly Flow[] => [
     ...sourceTranslation(payload, environment),
-    {
-      table: 'output',
-      priority: priority.above,
-      match: {
-        payload,
-        ctMarks: [ctMark.service('yes'), ctMark.snat('yes'), ctMark.hairpin('no')],
-        regs: [reg.source('gateway'), reg.destination('gateway')],
-      },
-      steps: [returned],
-    },
+    ...returned(payload, environment),
     ...gateway.addresses.filter(({ family }) => family === payload).flatMap((address) => untrackedReplies(payload, address)),
   ]);
+}
+
+/** Flows that send packets of the gateway back to it: to an endpoint on another node, and replies of one to the client. */
+function returned(payload: Family, { gateway }: NodeEnvironment): readonly Flow[] {
+  const flow = (direct: 'yes' | 'no', ctMarks?: Match['ctMarks']): Flow => ({
+    table: 'output',
+    priority: priority.above,
+    match: { payload, ...(ctMarks && { ctMarks }), regs: [reg.source('gateway'), reg.destination('gateway'), reg.direct(direct)] },
+    steps: [{ do: 'outputInPort' }],
+  });
+  const ofService = [ctMark.service('yes'), ctMark.hairpin('no')];
+  return [
+    // An opening packet has no mark any more after its commit. Table `route` drops all that are for no Service.
+    flow('yes'),
+    flow('no', [...ofService, ctMark.snat('yes')]),
+    // Replies to a pod that came through a node port of this node.
+    flow('no', [...ofService, ctMark.snat('no'), ctMark.source('gateway'), ctMark.receiver(gateway.ofPort)]),
+  ];
+}
+
+function ofFamily<T extends { readonly family: Family }>(all: readonly T[], family: Family): readonly T[] {
+  return all.filter((each) => each.family === family);
 }
 
 /** Reports whether packets of other nodes' pods may arrive at the gateway. */
@@ -94,18 +115,24 @@ function untrackedReplies(payload: Family, gateway: Ip): readonly Flow[] {
 function sourceTranslation(payload: Family, environment: NodeEnvironment): readonly Flow[] {
   const { main, snat } = zones[payload];
   const marks = [ctMark.snat('yes'), ctMark.receiver(environment.gateway.ofPort), ctMark.unadmitted('no')];
-  return [
-    {
-      table: 'snatMark',
-      priority: priority.above,
-      match: {
-        payload,
-        ctState: { new: '+', trk: '+' },
-        ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
-        regs: [reg.source('gateway'), reg.direct('yes')],
-      },
-      steps: shownCommit({ zone: main, next: 'snat', exec: marks.map((mark) => ({ do: 'mark', mark })) }),
+  const marked = shownCommit({ zone: main, next: 'snat', exec: marks.map((mark) => ({ do: 'mark', mark })) });
+  const flow = (level: number, ipSrc: Match['ipSrc'], steps: readonly Step[]): Flow => ({
+    table: 'snatMark',
+    priority: level,
+    match: {
+      payload,
+      ...(ipSrc && { ipSrc }),
+      ctState: { new: '+', trk: '+' },
+      ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
+      regs: [reg.source('gateway'), reg.direct('yes')],
     },
+    steps,
+  });
+  return [
+    flow(priority.above, undefined, marked),
+    // By the address: a second opening packet is of a known connection, and does not pass the tables that tell pods apart.
+    ...ofFamily(ownCidrs(environment), payload).map((cidr) => flow(priority.high, cidr, [goto('snat')])),
+    ...ofFamily(environment.gateway.addresses, payload).map((ip) => flow(priority.aboveHigh, ip, marked)),
     ...ownCidrs(environment)
       .filter(({ family }) => family === payload)
       .map(

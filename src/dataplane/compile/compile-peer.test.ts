@@ -64,6 +64,9 @@ describe('compilePeer', () => {
         'route,priority=235,reg0=0x2/0xf,ct_mark=0x0/0x10,ip,nw_dst=10.10.4.0/22 actions=drop',
         'route,priority=235,reg0=0x1/0xf,ip,nw_dst=10.10.4.0/22 actions=drop',
         'route,priority=235,reg0=0x2/0xf,ct_state=-new-rpl+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_dst=10.10.4.0/22 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+        // Pods that came through a node port keep their address, which the kernel accepts from the bridge; it refuses the node's own.
+        'route,priority=240,reg0=0x2/0xf,ct_state=-new-rpl+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ct_mark=0x2/0xf,ip,nw_src=10.10.0.0/22,nw_dst=10.10.4.0/22 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,set_field:0x100/0x100->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+        'route,priority=250,reg0=0x2/0xf,ct_state=-new-rpl+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_src=10.10.0.1,nw_dst=10.10.4.0/22 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
         'tunnel,priority=200,reg0=0x10/0xf0,ip,nw_dst=10.10.4.0/22 actions=set_field:192.168.77.1->tun_src,set_field:192.168.77.2->tun_dst,goto_table:output',
       ]);
       expect(dump(direct).filter((line) => line.startsWith('route,') && line.includes('fd00'))).toEqual(
