@@ -215,8 +215,9 @@ function freeBytes(folder: string): number {
 it('converts nothing while a server that hangs has the database', async () => {
   const ovs = await startedWith(older);
   const pid = Number(readFileSync(join(runDir, 'ovsdb-server.pid'), 'utf8'));
-  const bytes = readFileSync(database());
   process.kill(pid, 'SIGSTOP');
+  await expect.poll(() => readFileSync(`/proc/${pid}/stat`, 'utf8')).toMatch(/\) T /);
+  const bytes = readFileSync(database()); // it writes no more
   const second = start(newer);
   expect(await second.ended()).toBe(1);
   expect([copies(), readFileSync(database()).equals(bytes)]).toEqual([[], true]);
