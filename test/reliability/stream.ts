@@ -41,10 +41,10 @@ export class TrafficStream {
     }
   }
 
-  /** Number of packets sent from one moment up to another (ms) that were not answered by a third. */
+  /** Number of packets sent from one moment up to another (ms) that were not answered by a third; `Infinity`: never. */
   between(fromMs: number, toMs: number, byMs: number): Pick<StreamCount, 'sent' | 'lost'> {
     const then = this.#all.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
-    return { sent: then.length, lost: then.filter(({ answeredMs = Infinity }) => answeredMs > byMs).length };
+    return { sent: then.length, lost: then.filter(({ answeredMs }) => answeredMs === undefined || answeredMs > byMs).length };
   }
 
   count(): StreamCount {
