@@ -251,7 +251,8 @@ describe('nodes in hybrid mode', () => {
     const middleMs = (fromMs + toMs) / 2;
     if (toMs - fromMs > 20) return [...lossTimes(traffic, fromMs, middleMs), ...lossTimes(traffic, middleMs, toMs)];
     const last = changes.findLast((each) => each.atMs <= fromMs);
-    return [`${count} datagrams lost ${Math.round(fromMs - (last?.atMs ?? fromMs))} ms after ${last?.text ?? 'the start'}`];
+    const time = new Date(performance.timeOrigin + fromMs).toISOString();
+    return [`${time} ${count} datagrams lost, ${Math.round(fromMs - (last?.atMs ?? fromMs))} ms after ${last?.text ?? 'the start'}`];
   };
 
   it('return to the tunnel when the network drops packets with pods’ addresses', async () => {
