@@ -131,8 +131,8 @@ export class TraceCells implements HealthCheck {
   async #compareAll(signal: AbortSignal): Promise<HealthCheckResult> {
     for (const [flow, { cell }] of [...this.#found]) {
       const found = await this.#compared(cell, signal);
-      if (found) this.#found.set(flow, found);
-      else this.#found.delete(flow);
+      this.#found.delete(flow);
+      if (found) this.#found.set(found.flow, found); // it may be at another flow by now
     }
     if (this.#found.size < KEPT_MAX) await this.#compareNext(signal);
     return { problems: [...this.#found.values()].map(({ problem }) => problem) };
