@@ -177,7 +177,7 @@ async function jobFor(
   asked,
 ) {
   const { 'pod-interface': podInterface, guest } = asked;
-  // As in `npm test`: agents start from the bundle in a seventh of the CPU time. What was compiled here is not compiled in the machine.
+  // As in `npm test`: agents start from the bundle in a seventh of the CPU time. What was compiled here need not be compiled in the machine.
   const all = {
     SEINE_LAB_AGENT: 'bundle',
     NODE_COMPILE_CACHE: join(cache, 'compiled'),

@@ -24,7 +24,7 @@ beforeAll(async () => {
   lab = await ServiceLab.start();
   // A switch that waits for a processor loses packets, and so do clients and servers.
   resetUrgency = setUrgency(process.pid, urgent);
-  for (const pid of [...(await lab.lab.switchPids()), lab.lab.daemonPid() ?? []].flat()) setUrgency(pid, urgent);
+  for (const pid of [...(await lab.lab.switchPids()), ...lab.lab.daemonPids()]) setUrgency(pid, urgent);
   // A thousand connections a second would use up the ports of a client within half a minute.
   for (const client of ['client-1', 'client-2', 'client-3'])
     await runIn(lab.place(client), 'sysctl', ['-qw', 'net.ipv4.tcp_tw_reuse=1', 'net.ipv4.ip_local_port_range=2000 65000'], {}, signal());

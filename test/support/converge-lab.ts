@@ -163,8 +163,9 @@ export class ConvergeLab {
   }
 
   /** Process in which the API server, kubelets and servers of pods run. */
-  daemonPid(): number | undefined {
-    return livingProcess(labPaths(this.plan.dir).daemonPid)?.pid;
+  daemonPids(): readonly number[] {
+    const daemon = livingProcess(labPaths(this.plan.dir).daemonPid);
+    return daemon ? [daemon.pid] : [];
   }
 
   /** Runs a command on a node, with the environment of Open vSwitch's tools; returns its output. */

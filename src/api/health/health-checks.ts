@@ -1,5 +1,5 @@
-import { idle } from '../../base/async/pause.ts';
 import { within } from '../../base/async/time-limit.ts';
+import { Doorbell } from '../../base/async/wake-signal.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { FoundProblem } from '../problem.ts';
@@ -47,12 +47,14 @@ export class HealthChecks {
   async follow(check: HealthCheck, signal: AbortSignal): Promise<void> {
     const running: RunningCheck = { check, last: undefined, problems: [], repaired: 0, failures: 0, lastError: undefined };
     this.#checks.push(running);
-    let waiting = new AbortController();
-    check.onChange?.(() => waiting.abort());
+    const bell = new Doorbell();
+    const ring = (): void => bell.ring();
+    check.onChange?.(ring);
     while (!signal.aborted) {
-      waiting = new AbortController();
       await this.#run(running, signal);
-      await idle(check.everyMs, AbortSignal.any([signal, waiting.signal]));
+      const timer = setTimeout(ring, check.everyMs).unref();
+      await bell.wait(signal);
+      clearTimeout(timer);
     }
   }
 

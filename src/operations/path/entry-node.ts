@@ -1,6 +1,7 @@
 import { cidrContains, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
 import type { ForwardedObjects, ServedObject } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { isSame, nodeAt } from '../../policy/verify/forwarding-reference/service-at.ts';
+import { firstNames } from './first-names.ts';
 import type { NodeQuestion, TraceEntry } from './whole-trace.ts';
 
 /** Nodes that are named in a sentence. */
@@ -31,9 +32,8 @@ export function entryNode(
   const [node] = names.filter((name) => having.has(name)).toSorted();
   const others = names.filter((name) => !having.has(name)).toSorted();
   if (node === undefined) return undefined;
-  const text =
-    others.length > NAMED_MAX ? `${others.slice(0, NAMED_MAX).join(', ')} and ${others.length - NAMED_MAX} more` : others.join(', ');
-  const which = others.length === 0 ? 'every node has an endpoint' : `nodes without an endpoint drop such packets: ${text}`;
+  const which =
+    others.length === 0 ? 'every node has an endpoint' : `nodes without an endpoint drop such packets: ${firstNames(others, NAMED_MAX)}`;
   return { node, reason: `externalTrafficPolicy Local: enters ${node}, which has an endpoint; ${which}` };
 }
 

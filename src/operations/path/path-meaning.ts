@@ -1,6 +1,7 @@
 import { isIp, parseIp } from '../../base/net/ip.ts';
 import type { ForwardedObjects, ForwardedPacket } from '../../policy/verify/forwarding-reference/forwarded-objects.ts';
 import { choiceFor, meaningOf } from '../../policy/verify/forwarding-reference/forwarding-reference.ts';
+import { firstNames } from './first-names.ts';
 import type { NodeQuestion, PathMeaning, TraceVerdict, WholePath, WholeTrace } from './whole-trace.ts';
 
 /** Endpoints and reasons that are named in a sentence. */
@@ -72,9 +73,10 @@ function endpointMeaning(
 }
 
 function namesOf(judged: readonly { readonly endpoint: string | undefined }[]): string {
-  const names = judged.flatMap(({ endpoint }) => endpoint ?? []);
-  const more = names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : '';
-  return `${names.slice(0, NAMED_MAX).join(', ')}${more}`;
+  return firstNames(
+    judged.flatMap(({ endpoint }) => endpoint ?? []),
+    NAMED_MAX,
+  );
 }
 
 /** Returns those of the endpoints to which no path goes; empty if not all paths are known, or the client keeps the endpoint of a connection before. */

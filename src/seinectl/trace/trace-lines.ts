@@ -1,4 +1,5 @@
 import type { TracedPacket, TraceOnward, TraceOutcome } from '../../api/trace.ts';
+import { firstNames } from '../../operations/path/first-names.ts';
 import { outcomeLines, policyLines } from '../../operations/path/outcome-lines.ts';
 import {
   differsInResult,
@@ -47,12 +48,10 @@ function endpointLines({ choice, moreEndpoints }: WholeTrace, meaning: PathMeani
   return [
     ...(text === '' ? [] : [`  Endpoints: ${text}.`]),
     ...(moreEndpoints > 0 ? [`  ${moreEndpoints} more endpoints were not traced.`] : []),
-    ...(unchosen.length > 0 ? [`  No flow sends the packet to ${listText(unchosen)}, which the objects give this client.`] : []),
+    ...(unchosen.length > 0
+      ? [`  No flow sends the packet to ${firstNames(unchosen, NAMED_MAX)}, which the objects give this client.`]
+      : []),
   ];
-}
-
-function listText(names: readonly string[]): string {
-  return names.length > NAMED_MAX ? `${names.slice(0, NAMED_MAX).join(', ')} and ${names.length - NAMED_MAX} more` : names.join(', ');
 }
 
 function endsText({ from, to, packet, way, node, connection, at }: WholeTrace, { endpoints, segments }: WholePath): string {
