@@ -142,6 +142,15 @@ it('reports a flow once, whatever connections meet it', async () => {
   }
 });
 
+it('reports a flow once also if known differences have moved to it', async () => {
+  const { cells, missing } = cellsOf((table) => table === 'route');
+  for (let count = 0; count < 20; count++) await cells.run(signal);
+  missing.now = (table) => table === 'state';
+  for (let count = 0; count < 20; count++) await cells.run(signal);
+  // One flow for each family.
+  expect((await cells.run(signal)).problems.length).toBeLessThanOrEqual(2);
+});
+
 it('draws half of the connections from those that are recorded', async () => {
   const { port } = cellsOf((table) => table === 'state');
   const chances: number[] = [];
