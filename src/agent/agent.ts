@@ -347,7 +347,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const recorded = recording.nodeState(hooks.events, () => nodeState);
   const noting = losses.follow(notingDrift(recorded, repairs, () => nodeState));
   // The kernel data path changes the affected megaflow itself.
-  const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
+  const events = stack.routeChanges ? forgettingMegaflows(noting, megaflows, stack.routeChanges) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {
     events,
     podsChecked,

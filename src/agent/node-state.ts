@@ -15,6 +15,7 @@ import { StandingLinks, standingPortPattern } from '../dataplane/targets/links/p
 import { LinksWatch } from '../dataplane/targets/links-watch.ts';
 import { NodeState } from '../dataplane/targets/node-state.ts';
 import { unplugPort } from '../dataplane/targets/switch/replug-port.ts';
+import { RouteChanges } from '../dataplane/targets/switch/route-changes.ts';
 import type { StaleMegaflows } from '../dataplane/targets/switch/stale-megaflows.ts';
 import { SwitchTarget } from '../dataplane/targets/switch/switch-target.ts';
 import type { NodeStateEvents, TargetName } from '../dataplane/targets/target-options.ts';
@@ -50,6 +51,8 @@ export interface NodeStack {
   readonly links: HostLinks;
   readonly ports: PortsMount;
   readonly target: HostTarget;
+  /** Absent on the kernel's data path, which finds the way of tunnel packets itself. */
+  readonly routeChanges: RouteChanges | undefined;
   readonly wireGuard: WireGuardTarget;
   readonly nftables: Nftables;
   /** A second handle for the target alone: it works off the main thread. */
@@ -60,13 +63,20 @@ export interface NodeStack {
 }
 
 /** Opens the sockets. The namespace of pre-plugged ports is mounted next to the socket of the plugin, if it is. */
-export function openNodeStack({ hostGateway: gateway, cniSocket, wireGuard: { socketFolder } }: AgentConfig): NodeStack {
+export function openNodeStack(config: AgentConfig): NodeStack {
+  const {
+    hostGateway: gateway,
+    cniSocket,
+    wireGuard: { socketFolder },
+    ovsRunDir: runDir,
+  } = config;
   const ports = new PortsMount(portsPathNextTo(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const ownTables = Nftables.open();
   const netfilter = NetlinkSocket.open({ protocol: 'netfilter' });
-  const target = new HostTarget(gateway);
+  const routeChanges = config.ovsDatapathType === 'netdev' ? new RouteChanges({ runDir, now: () => performance.now() }) : undefined;
+  const target = new HostTarget(gateway, routeChanges && { beforeRoutes: () => routeChanges.next() });
   const wireGuard = new WireGuardTarget({ device: wireGuardDevice, socketFolder });
   const close = async (): Promise<void> => {
     await Promise.all([links.remover.close(), target.close(), wireGuard.close()]);
@@ -76,7 +86,7 @@ export function openNodeStack({ hostGateway: gateway, cniSocket, wireGuard: { so
     netfilter.close();
     ports.close();
   };
-  return { links, ports, target, wireGuard, nftables, ownTables, netfilter, close };
+  return { links, ports, target, routeChanges, wireGuard, nftables, ownTables, netfilter, close };
 }
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
@@ -244,9 +254,20 @@ function watchFirewall({ reconcilers }: NodeState, changes: NodeWatchOptions['ch
   });
 }
 
-/** Returns the same events; after a change of flows ovs-vswitchd discards older megaflows; after an urgent one before its round ends. */
-export function forgettingMegaflows(events: NodeStateEvents, megaflows: Pick<StaleMegaflows, 'changed' | 'repaired'>): NodeStateEvents {
-  const changed = (part: TargetName): void => (part === 'bridge' ? megaflows.changed() : undefined);
+/**
+ * Returns the same events. After a change of flows ovs-vswitchd discards older megaflows, after an urgent one before its round ends, and
+ * changes of routes wait for it.
+ */
+export function forgettingMegaflows(
+  events: NodeStateEvents,
+  megaflows: Pick<StaleMegaflows, 'changed' | 'repaired'>,
+  routes: Pick<RouteChanges, 'flowsChanged'>,
+): NodeStateEvents {
+  const changed = (part: TargetName): void => {
+    if (part !== 'bridge') return;
+    megaflows.changed();
+    routes.flowsChanged();
+  };
   return {
     ...events,
     urgent: changed,

@@ -17,10 +17,12 @@ function host(part: Partial<Wanted>): ReadonlyMap<HostKey, HostEntry> {
   return hostEntries({ ...nothing, ...part });
 }
 
-async function openHost(): Promise<Specimen<HostKey, HostEntry> & { readonly ip: (...words: readonly string[]) => string }> {
+async function openHost(
+  beforeRoutes?: () => Promise<void>,
+): Promise<Specimen<HostKey, HostEntry> & { readonly ip: (...words: readonly string[]) => string }> {
   const name = randomName('nlc');
   const namespace = createNamedNamespace(name);
-  const target = new HostTarget(dev, namespace);
+  const target = new HostTarget(dev, { namespace, ...(beforeRoutes ? { beforeRoutes } : {}) });
   const ip = (...words: readonly string[]): string => execFileSync('ip', ['-n', name, ...words], { encoding: 'utf8' });
   const makeGateway = (): void => {
     ip('link', 'add', dev, 'address', mac, 'type', 'veth', 'peer', 'name', 'far0');
@@ -194,4 +196,31 @@ describe('the gateway of HostTarget', () => {
       await specimen.close();
     }
   });
+});
+
+it('routes of HostTarget change one family after the other, and only then are old ones removed', async () => {
+  const networks = ['10.10.16.0/22', '10.10.20.0/22', 'fd00:10:0:16::/64', 'fd00:10:0:20::/64'];
+  const seen: (readonly string[])[] = [];
+  const present = (): readonly string[] => {
+    const listed = `${specimen.ip('-4', 'route')}${specimen.ip('-6', 'route')}`;
+    return networks.filter((each) => listed.includes(each));
+  };
+  const specimen = await openHost(async () => void seen.push(present()));
+  try {
+    const routes = (numbers: readonly number[]) =>
+      host({
+        routes: numbers.flatMap((number) => [
+          { destination: parseCidr(`10.10.${number}.0/22`), via: parseIp('198.51.100.8'), dev: 'other0' },
+          { destination: parseCidr(`fd00:10:0:${number}::/64`), via: parseIp('fd00:77::8'), dev: 'other0' },
+        ]),
+      });
+    const signal = AbortSignal.timeout(20_000);
+    await specimen.target.apply({ put: routes([16]), remove: new Set() }, signal);
+    await specimen.target.apply({ put: routes([20]), remove: new Set(routes([16]).keys()) }, signal);
+    const [a, b, c, d] = networks as [string, string, string, string];
+    expect(seen).toEqual([[], [a], [a, c], [a, b, c], [a, b, c, d], [b, c, d]]);
+    expect(present()).toEqual([b, d]);
+  } finally {
+    await specimen.close();
+  }
 });

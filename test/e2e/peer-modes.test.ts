@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { clusterIps, createAll } from '../../lab/demo/workload.ts';
 import { transportInterface } from '../../lab/node/topology.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { addressing, type TrafficMode } from '../../lab/plan/plan.ts';
 import { ask } from '../../lab/probe/probe.ts';
 import { cidrOf, type Family, parseIp } from '../../src/base/net/ip.ts';
-import { Traffic } from '../reliability/traffic.ts';
+import { type Route, servicePort, Traffic } from '../reliability/traffic.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -24,6 +25,9 @@ const packetsWanted = Number(process.env['SEINE_TEST_MODE_PACKETS'] ?? '0');
 const changesTimeoutMs = 1_800_000;
 /** 500 datagrams and messages of each sender in each family: 1,000 datagrams per second of pods, and of nodes, in each direction. */
 const rates = { messages: 500, connects: 10 };
+/** The same through Services, each with one endpoint on another node. */
+const serviceRates = { messages: 50, connects: 5 };
+const nodePorts = { 1: 30_701, 3: 30_703 } as const;
 /** Packets that one stream may lose over four changes of a mode: fewer than in half a second. On a quiet host it is one in ten thousand, by a cause that is not known. */
 const lostMax = 50;
 
@@ -222,10 +226,72 @@ describe('nodes in hybrid mode', () => {
     expect(Math.max(...counts.map((count) => count.lost)), summary(counts)).toBeLessThanOrEqual(lostMax);
   });
 
+  /** Services whose only endpoints are `web-1` and `web-3`: their cluster addresses, by the node of the endpoint. */
+  async function startServices(): Promise<Readonly<Record<1 | 3, readonly string[]>>> {
+    const nodes = [1, 3] as const;
+    const wait = AbortSignal.timeout(20_000);
+    for (const node of nodes) {
+      const name = `web-${node}`;
+      const ports = (['TCP', 'UDP'] as const).map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, protocol }));
+      const spec = {
+        type: 'NodePort',
+        ipFamilyPolicy: 'RequireDualStack',
+        ports: ports.map((port) => ({ ...port, nodePort: nodePorts[node] })),
+      };
+      const service = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
+      const slices = families.map((family) => ({
+        apiVersion: 'discovery.k8s.io/v1',
+        kind: 'EndpointSlice',
+        metadata: { name: `${name}-${family}`, labels: { 'kubernetes.io/service-name': name } },
+        addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
+        ports,
+        endpoints: [{ addresses: [ipOf(name, family)], nodeName: lab.node(node).name, conditions: { ready: true } }],
+      }));
+      const collection = '/apis/discovery.k8s.io/v1/namespaces/demo/endpointslices';
+      await createAll(
+        lab.api,
+        [{ collection: '/api/v1/namespaces/demo/services', object: service }, ...slices.map((object) => ({ collection, object }))],
+        wait,
+      );
+    }
+    return { 1: await clusterIps(lab.api, 'web-1', wait, 'demo'), 3: await clusterIps(lab.api, 'web-3', wait, 'demo') };
+  }
+
+  /** Paths from each of the nodes 1 and 3 to the Service of the other: of pods, of the node's processes, and of clients outside the cluster. */
+  function serviceRoutes(clusterIPs: Readonly<Record<1 | 3, readonly string[]>>): readonly Route[] {
+    return ([1, 3] as const).flatMap((node): readonly Route[] => {
+      const other = node === 1 ? 3 : 1;
+      const byNodePort = { addresses: lab.node(node).ips, service: true, port: nodePorts[other] };
+      const [pod, process, external] = [lab.pod(`client-${node}`), lab.node(node), lab.plan.external];
+      return [
+        { name: `client-${node} by node port`, from: pod, ...byNodePort },
+        { name: `outside by node port of node ${node}`, from: external, ...byNodePort },
+        { name: `client-${node} by Service`, from: pod, addresses: clusterIPs[other], service: true },
+        { name: `node ${node} by Service`, from: process, addresses: clusterIPs[other], service: true },
+      ];
+    });
+  }
+
+  /** Entries of connections to a new Service's addresses are deleted 600 ms after its flows are there: of connections that began before, too. */
+  async function untilServed(ways: readonly Route[]): Promise<void> {
+    const traffic = await Traffic.start([], ways, serviceRates);
+    const startMs = performance.now();
+    const lastSecond = () => traffic.between('udp', performance.now() - 1_500, performance.now() - 500, Infinity);
+    await until(
+      () => performance.now() - startMs > 1_500 && lastSecond().lost === 0,
+      20_000,
+      () => `${lastSecond().lost} of ${lastSecond().sent} datagrams to new Services are lost`,
+    );
+    await traffic.stop();
+  }
+
   if (packetsWanted > 0)
     it(`lose none of ${packetsWanted} datagrams and no connection while all modes change`, { timeout: changesTimeoutMs }, async () => {
       for (const node of [1, 3]) await fixMtu(node);
       const traffic = await Traffic.start([lab.pod('web-1'), lab.pod('web-3')], routes(), rates);
+      const serviceWays = serviceRoutes(await startServices());
+      await untilServed(serviceWays);
+      const throughServices = await Traffic.start([], serviceWays, serviceRates);
       const startMs = performance.now();
       const datagrams = (): number => traffic.between('udp', 0, performance.now(), Infinity).sent;
       try {
@@ -237,22 +303,24 @@ describe('nodes in hybrid mode', () => {
           console.log(`${changes.length} changes, ${datagrams()} datagrams`);
         }
       } finally {
-        const { streams: all, broken } = await traffic.stop();
-        console.log(lossTimes(traffic, startMs).join('\n'));
+        const [direct, services] = [await traffic.stop(), await throughServices.stop()];
+        const [all, broken] = [[...direct.streams, ...services.streams], direct.broken + services.broken];
+        for (const each of [traffic, throughServices])
+          for (const kind of ['udp', 'connect'] as const) console.log(lossTimes(each, kind, startMs).join('\n'));
         console.log(`${changes.length} changes: ${all.map(({ name, sent, lost: none }) => `${name} lost ${none} of ${sent}`).join('; ')}`);
         expect({ broken, lossy: all.filter((stream) => stream.lost > 0) }).toEqual({ broken: 0, lossy: [] });
       }
     });
 
-  /** When datagrams were lost, after which change. Halves a period as long as some were lost in it: each count reads all datagrams. */
-  const lossTimes = (traffic: Traffic, fromMs: number, toMs = performance.now()): readonly string[] => {
-    const { lost: count } = traffic.between('udp', fromMs, toMs, Infinity);
+  /** When messages of a kind were lost, after which change. Halves a period as long as some were lost in it: each count reads all datagrams. */
+  const lossTimes = (traffic: Traffic, kind: 'udp' | 'connect', fromMs: number, toMs = performance.now()): readonly string[] => {
+    const { lost: count } = traffic.between(kind, fromMs, toMs, Infinity);
     if (count === 0) return [];
     const middleMs = (fromMs + toMs) / 2;
-    if (toMs - fromMs > 20) return [...lossTimes(traffic, fromMs, middleMs), ...lossTimes(traffic, middleMs, toMs)];
+    if (toMs - fromMs > 20) return [...lossTimes(traffic, kind, fromMs, middleMs), ...lossTimes(traffic, kind, middleMs, toMs)];
     const last = changes.findLast((each) => each.atMs <= fromMs);
     const time = new Date(performance.timeOrigin + fromMs).toISOString();
-    return [`${time} ${count} datagrams lost, ${Math.round(fromMs - (last?.atMs ?? fromMs))} ms after ${last?.text ?? 'the start'}`];
+    return [`${time} ${count} of ${kind} lost, ${Math.round(fromMs - (last?.atMs ?? fromMs))} ms after ${last?.text ?? 'the start'}`];
   };
 
   it('return to the tunnel when the network drops packets with pods’ addresses', async () => {

@@ -25,7 +25,7 @@ async function withRoutes(work: (parts: RoutedNode) => Promise<void>): Promise<v
       ip(`link set far-${name} up`);
     }
     ip('address add 192.168.77.1/24 dev link0');
-    const target = new HostTarget('gw0', lab.namespace);
+    const target = new HostTarget('gw0', { namespace: lab.namespace });
     const socket = NetlinkSocket.open({ namespace: lab.namespace });
     try {
       const held = hostEntries({ ...nothing, routes });

@@ -292,7 +292,11 @@ export class Reference {
     const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway' && !place.direct);
     const kind = this.#kindOf(from, asked.src);
     // The kernel refuses addresses of the node itself from the bridge; a pod that came through a node port keeps its own.
-    const fromAfar = from === 'gateway' && ((place?.direct && kind !== 'pod') || (place?.kind === 'tunnel' && kind === 'external'));
+    // In the tunnel a process of the node keeps it too, unless replies may come directly: the kernel would not give them to the bridge.
+    const isTranslated = place?.direct
+      ? kind !== 'pod'
+      : place?.kind === 'tunnel' && (kind === 'external' || (kind === 'node' && this.#hasDirectPeers()));
+    const fromAfar = from === 'gateway' && isTranslated;
     const network = this.#scene.node.podCidrs.find(({ family }) => family === ip.family)?.network;
     const src = fromAfar && network ? network : hairpin || itself ? serviceNextHop[ip.family] : asked.src;
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
@@ -324,7 +328,8 @@ export class Reference {
     const sent = { ...inner, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac };
     if (counts && ttl <= 1) return { outputs: [{ to: 'agent: timeExceeded', packet: sent }], ...began };
     const { src, dst } = connection.given;
-    const isOfPodToPeer = this.#kindOf('gateway', src) === 'pod' && !this.#isOwnNetwork(src) && this.#place(dst)?.direct;
+    const other = this.#place(dst);
+    const isOfPodToPeer = this.#kindOf('gateway', src) === 'pod' && !this.#isOwnNetwork(src) && (other?.direct || other?.kind === 'tunnel');
     const isReturned = from === 'gateway' && service && byGateway && (this.#isOwnNetwork(src) || isOfPodToPeer) && this.#hasDirectPeers();
     if (to.port === inPort && !hairpin && !isReturned) return { outputs: [], ...began };
     return { outputs: [{ to: to.port, packet: { ...sent, ...outer, ttl: ttl - (counts ? 1 : 0) } }], ...began };

@@ -4,6 +4,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { Cidr, Family } from '../../base/net/ip.ts';
 import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
+import { wireGuardDevice } from '../../dataplane/pipeline/well-known.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
@@ -35,7 +36,7 @@ const FIRST_CHECK_EVERY_MS = 1_000;
 
 interface PeerPathParts {
   readonly config: AgentConfig;
-  readonly nodes: Pick<Replica<Node>, 'get'>;
+  readonly nodes: Pick<Replica<Node>, 'get' | 'synced'>;
   readonly socket: NetlinkSocket;
   /** Returns the encryption of peers, once it is known. */
   readonly encryption: () => Pick<Encryption, 'of'> | undefined;
@@ -62,7 +63,7 @@ export function openPeerPaths(parts: PeerPathParts): PeerPathSelection {
   const { config, nodes, socket } = parts;
   const now = () => performance.now();
   const { trafficEncapMode: encapMode, hostGateway } = config;
-  const announcement = new Announcement({ encapMode, node: () => nodes.get(config.nodeName), now });
+  const announcement = new Announcement({ encapMode, node: () => nodes.get(config.nodeName), isSynced: () => nodes.synced, now });
   const verification = new PathVerification(now);
   const inherited = routesOfPreviousAgent(socket, hostGateway);
   const resize = new TunnelResize(encapMode !== 'noEncap' || !hasWholeMtu(socket, hostGateway, config));
@@ -94,12 +95,19 @@ interface ModeFacts {
   readonly now: () => number;
 }
 
-function openModes({ config, socket, encryption }: PeerPathParts, facts: ModeFacts): PeerModes {
+function openModes({ config, nodes, socket, encryption }: PeerPathParts, facts: ModeFacts): PeerModes {
   const { announcement, verification, inherited, resize, now } = facts;
   const { trafficEncapMode: encapMode, directRoutes, hybrid } = config;
+  const inheritedOf = ({ podCidrs }: Peer, family: Family): DirectPath | undefined => {
+    const network = podCidrs.find((text) => text.includes(':') === (family === 'ipv6') && inherited.has(text));
+    return network === undefined ? undefined : inherited.get(network);
+  };
+  const previousPath = (peer: Peer, family: Family): DirectPath | undefined => {
+    const path = nodes.synced ? undefined : inheritedOf(peer, family);
+    return path?.hop?.dev === wireGuardDevice ? undefined : path; // of WireGuard, encryption decides
+  };
   const echoOf = (peer: Peer, family: Family) => {
-    const isOfFamily = (text: string): boolean => text.includes(':') === (family === 'ipv6');
-    if (peer.podCidrs.some((text) => isOfFamily(text) && inherited.has(text))) verification.inherit(peer.name, family);
+    if (inheritedOf(peer, family)) verification.inherit(peer.name, family);
     return verification.resultOf(peer.name, family);
   };
   const links = new RecentLinks({ read: (index) => getLink(socket, index), now });
@@ -108,6 +116,7 @@ function openModes({ config, socket, encryption }: PeerPathParts, facts: ModeFac
     linkTo: (address) => linkTo(socket, links, address),
     isExpected: () => announcement.isExpected,
     accepts: () => announcement.accepts,
+    ...(encapMode === 'encap' ? {} : { previousPath }),
     encryptionOf: (peer) => encryption()?.of(peer) ?? { state: 'off' },
     echoOf,
     resultOf: (peer, family) => verification.resultOf(peer, family),
@@ -195,6 +204,7 @@ async function announce(parts: KeepParts, changed: Doorbell, signal: AbortSignal
 
 /** Sets the desired value; that of a node that has returned to the tunnel changes by itself. */
 async function wantWhenDue(announcement: Announcement, annotations: Pick<OwnAnnotations, 'want'>, signal: AbortSignal): Promise<void> {
+  announcement.begin();
   while (!signal.aborted) {
     announcement.check();
     annotations.want(peerModesAnnotation, announcement.value);

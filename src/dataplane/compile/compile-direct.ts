@@ -3,6 +3,7 @@ import type { WantedRoute } from '../desired/host-entries.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, virtualMac, zones } from '../pipeline/well-known.ts';
 import { shownCommit } from './compile-commit.ts';
 import { probesOfDrop } from './compile-probes.ts';
@@ -59,8 +60,9 @@ export function toDirectPeer(cidr: Cidr, environment: NodeEnvironment): readonly
  * Compiles the flows for direct packets that do not depend on the peer. A node accepts them from every peer that may send them, whatever
  * way it sends itself: two nodes change their modes independently. None if the node exchanges all packets through the tunnel.
  *
- * - A connection from the gateway to an endpoint on another node gets the pod network's own address as its source, as in the tunnel.
- *   Replies to it come from the gateway or from the tunnel.
+ * - A connection from the gateway to an endpoint on another node gets the pod network's own address as its source, and in the tunnel those
+ *   of the node's processes too, unlike in `encap`. Replies to it come from the gateway or from the tunnel; the kernel would deliver direct
+ *   ones to the gateway's address without the bridge, which translates them.
  * - A peer may tunnel a reply to a packet that a process of this node sent directly, and a process of this node may reply through the tunnel
  *   to a packet that arrived directly: connection tracking of the bridge does not know such connections.
  */
@@ -75,7 +77,7 @@ export function directPaths(environment: NodeEnvironment): readonly Flow[] {
 }
 
 /** Flows that send packets of the gateway back to it: to an endpoint on another node, and replies of one to the client. */
-function returned(payload: Family, { gateway }: NodeEnvironment): readonly Flow[] {
+function returned(payload: Family, { gateway, tunnel }: NodeEnvironment): readonly Flow[] {
   const flow = (direct: 'yes' | 'no', ctMarks?: Match['ctMarks']): Flow => ({
     table: 'output',
     priority: priority.above,
@@ -87,8 +89,10 @@ function returned(payload: Family, { gateway }: NodeEnvironment): readonly Flow[
     // An opening packet has no mark any more after its commit. Table `route` drops all that are for no Service.
     flow('yes'),
     flow('no', [...ofService, ctMark.snat('yes')]),
-    // Replies to a pod that came through a node port of this node.
-    flow('no', [...ofService, ctMark.snat('no'), ctMark.source('gateway'), ctMark.receiver(gateway.ofPort)]),
+    // Replies to a pod that came through a node port of this node: the peer may send directly what this node sends through the tunnel.
+    ...[gateway, tunnel].map(({ ofPort }) =>
+      flow('no', [...ofService, ctMark.snat('no'), ctMark.source('gateway'), ctMark.receiver(ofPort)]),
+    ),
   ];
 }
 
@@ -101,12 +105,15 @@ function hasDirectPaths({ directPackets, wireGuard }: NodeEnvironment): boolean 
   return directPackets === true || wireGuard !== undefined;
 }
 
-/** Replies between processes of this node and a peer, of which the bridge of one node has not seen the requests. */
+/**
+ * Replies between processes of this node and a peer, of which the bridge of one node has not seen the requests. Above the flow that drops
+ * what is invalid and of no known connection (`compile-half-open.ts`): without the SYN, a SYN-ACK is.
+ */
 function untrackedReplies(payload: Family, gateway: Ip): readonly Flow[] {
   const flow = (match: Match): Flow => ({
     table: 'state',
-    priority: priority.aboveHigh,
-    match: { payload, ctState: { inv: '+', trk: '+' }, ...match },
+    priority: priority.aboveOverride,
+    match: { payload, ctState: { inv: '+', trk: '+' }, ctMarks: [ctMark.source(0)], ...match },
     steps: [load(reg.verdict('standing')), goto('egressEntry')],
   });
   return [flow({ ipDst: gateway, regs: [reg.source('tunnel')] }), flow({ ipSrc: gateway, regs: [reg.source('gateway')] })];
@@ -114,9 +121,12 @@ function untrackedReplies(payload: Family, gateway: Ip): readonly Flow[] {
 
 function sourceTranslation(payload: Family, environment: NodeEnvironment): readonly Flow[] {
   const { main, snat } = zones[payload];
-  const marks = [ctMark.snat('yes'), ctMark.receiver(environment.gateway.ofPort), ctMark.unadmitted('no')];
-  const marked = shownCommit({ zone: main, next: 'snat', exec: marks.map((mark) => ({ do: 'mark', mark })) });
-  const flow = (level: number, ipSrc: Match['ipSrc'], steps: readonly Step[]): Flow => ({
+  const { gateway, tunnel } = environment;
+  const marked = (ofPort: number): readonly Step[] => {
+    const marks = [ctMark.snat('yes'), ctMark.receiver(ofPort), ctMark.unadmitted('no')];
+    return shownCommit({ zone: main, next: 'snat', exec: marks.map((mark) => ({ do: 'mark', mark })) });
+  };
+  const flow = (level: number, ipSrc: Match['ipSrc'], to: Mark, steps: readonly Step[]): Flow => ({
     table: 'snatMark',
     priority: level,
     match: {
@@ -124,15 +134,19 @@ function sourceTranslation(payload: Family, environment: NodeEnvironment): reado
       ...(ipSrc && { ipSrc }),
       ctState: { new: '+', trk: '+' },
       ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
-      regs: [reg.source('gateway'), reg.direct('yes')],
+      regs: [reg.source('gateway'), to],
     },
     steps,
   });
+  const direct = reg.direct('yes');
   return [
-    flow(priority.above, undefined, marked),
+    flow(priority.above, undefined, direct, marked(gateway.ofPort)),
     // By the address: a second opening packet is of a known connection, and does not pass the tables that tell pods apart.
-    ...ofFamily(ownCidrs(environment), payload).map((cidr) => flow(priority.high, cidr, [goto('snat')])),
-    ...ofFamily(environment.gateway.addresses, payload).map((ip) => flow(priority.aboveHigh, ip, marked)),
+    ...ofFamily(ownCidrs(environment), payload).map((cidr) => flow(priority.high, cidr, direct, [goto('snat')])),
+    ...ofFamily(gateway.addresses, payload).flatMap((ip) => [
+      flow(priority.aboveHigh, ip, direct, marked(gateway.ofPort)),
+      flow(priority.aboveHigh, ip, reg.destination('tunnel'), marked(tunnel.ofPort)),
+    ]),
     ...ownCidrs(environment)
       .filter(({ family }) => family === payload)
       .map(

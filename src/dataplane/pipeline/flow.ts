@@ -23,6 +23,7 @@ export const priority = {
   highest: 230,
   aboveHighest: 235,
   override: 240,
+  aboveOverride: 245,
   guard: 250,
   /** Above all others: flows for trace probes, which no other packet matches. */
   probe: 260,

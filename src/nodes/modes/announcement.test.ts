@@ -11,8 +11,8 @@ function announcementOf(encapMode: 'encap' | 'noEncap' | 'hybrid', peerModes?: s
     deleting: false,
     ...(value === undefined ? {} : { peerModes: value }),
   });
-  const state = { node: at(peerModes), ms: 1_000 };
-  const announcement = new Announcement({ encapMode, node: () => state.node, now: () => state.ms });
+  const state = { node: at(peerModes), ms: 1_000, isSynced: true };
+  const announcement = new Announcement({ encapMode, node: () => state.node, isSynced: () => state.isSynced, now: () => state.ms });
   /** The agent writes its annotation, and reads it back. */
   const write = (): void => {
     state.node = at(announcement.value);
@@ -23,7 +23,7 @@ function announcementOf(encapMode: 'encap' | 'noEncap' | 'hybrid', peerModes?: s
     announcement.check();
     return { wanted: announcement.value, isExpected: announcement.isExpected, accepts: announcement.accepts };
   };
-  return { announcement, write, after };
+  return { announcement, state, write, after };
 }
 
 it('of a direct node is written, and peers expect packets two seconds later', () => {
@@ -38,6 +38,18 @@ it('of a direct node is written, and peers expect packets two seconds later', ()
 
 it('of a previous agent is expected at once', () => {
   expect(announcementOf('noEncap', 'direct').after(0)).toEqual({ wanted: 'direct', isExpected: true, accepts: true });
+});
+
+it('of a previous agent that the object from disk does not have is expected once the API server has it', () => {
+  const { announcement, state, after } = announcementOf('hybrid');
+  state.isSynced = false;
+  const read = new Announcement({ encapMode: 'hybrid', node: () => state.node, isSynced: () => state.isSynced, now: () => state.ms });
+  expect(read.isExpected).toBe(false);
+  Object.assign(state, { node: { ...state.node, peerModes: 'direct' }, isSynced: true });
+  read.check();
+  expect(read.isExpected).toBe(true);
+  announcement.begin();
+  expect(after(0).isExpected).toBe(false); // that one has announced it itself
 });
 
 it('returns to the tunnel first, and is removed after peers have changed', () => {

@@ -10,6 +10,8 @@ interface AnnouncementOptions {
   readonly encapMode: ModeSettings['encapMode'];
   /** Returns this node's object, or undefined while unknown. */
   readonly node: () => Node | undefined;
+  /** Reports whether Node objects are those of the API server: until then they are the last known ones, from disk. */
+  readonly isSynced: () => boolean;
   /** Returns a monotonic time (ms). */
   readonly now: () => number;
 }
@@ -25,6 +27,8 @@ export class Announcement {
   readonly #options: AnnouncementOptions;
   /** Value last found, and since when; undefined before the first check. */
   #found: { readonly value: string | undefined; readonly sinceMs: number } | undefined;
+  /** Once true, a new value is one that peers have not read yet. */
+  #isCurrent = false;
 
   constructor(options: AnnouncementOptions) {
     this.#options = options;
@@ -36,10 +40,16 @@ export class Announcement {
     const node = this.#options.node();
     if (!node) return;
     const value = node.peerModes;
-    // Peers have read what a previous agent announced.
-    const sinceMs = this.#found ? this.#options.now() : Number.NEGATIVE_INFINITY;
+    // Peers have read what a previous agent announced. An object from disk may be older than that.
+    const sinceMs = this.#isCurrent ? this.#options.now() : Number.NEGATIVE_INFINITY;
     if (!this.#found || this.#found.value !== value)
       this.#found = { value, sinceMs: value === peerModesValues.tunnel ? this.#options.now() : sinceMs };
+    this.#isCurrent ||= this.#options.isSynced();
+  }
+
+  /** Notifies that this agent announces `value` from here on. */
+  begin(): void {
+    this.#isCurrent = true;
   }
 
   /** Reports whether peers accept direct packets of this node. */

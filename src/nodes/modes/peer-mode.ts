@@ -50,6 +50,7 @@ export const modeReasons = {
   resizing: 'the tunnel is next, once pods have an MTU that leaves room for it',
   notAnnounced: 'the peer does not announce that it accepts packets without a tunnel',
   announcing: 'this node has announced direct packets a moment ago, and waits until peers accept them',
+  previous: 'a previous agent sent without a tunnel, and Node objects are not read from the API server yet',
   otherSubnet: 'a router is between this node and the peer',
   notVerified: 'an echo without a tunnel has not been answered yet',
   echoLost: 'echoes without a tunnel are lost',

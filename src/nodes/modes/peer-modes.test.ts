@@ -71,3 +71,24 @@ it('is reached through the tunnel from the beginning if it was never direct', ()
   expect(select(peerWith())).toMatch(/^tunnel/);
   expect(needed).toEqual([]);
 });
+
+it('is reached as by a previous agent while only objects from disk are known', () => {
+  const path = { hop: { via: address, dev: 'eth0' } };
+  let unread = true;
+  const modes = new PeerModes({
+    settings: { encapMode: 'hybrid', directRoutes: 'auto', verifyDirect: true, directCidrs: [] },
+    linkTo: () => 'eth0',
+    isExpected: () => false,
+    accepts: () => true,
+    previousPath: () => (unread ? path : undefined),
+    echoOf: () => 'answered',
+    resultOf: () => 'answered',
+    now: () => 0,
+    date: () => new Date(0),
+  });
+  const select = () => modes.select(peerWith(), { transport: [address], podCidrs: [parseCidr('10.10.4.0/22')] }, families);
+  expect(select()).toEqual({ direct: { ipv4: path }, maySendDirectly: true });
+  unread = false;
+  expect(modes.isOutdated(peerWith(), families)).toBe(true);
+  expect(select()).toEqual({});
+});

@@ -1,4 +1,5 @@
 import { type Cidr, cidrContains, type Family, type Ip } from '../../base/net/ip.ts';
+import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import type { CandidatePath } from './direct-echo.ts';
@@ -17,6 +18,11 @@ interface PeerModesOptions {
   readonly isExpected: () => boolean;
   /** Reports whether this node accepts packets without a tunnel from peers that announce them. */
   readonly accepts: () => boolean;
+  /**
+   * Returns the path by which a previous agent sent to a peer without a tunnel, as long as announcements may be out of date: Node objects are
+   * those from disk; absent: none.
+   */
+  readonly previousPath?: (peer: Peer, family: Family) => DirectPath | undefined;
   /** Returns the encryption of what this node sends to a peer; absent: it does not encrypt. */
   readonly encryptionOf?: (peer: string) => PeerEncryption;
   readonly echoOf: (peer: Peer, family: Family) => PeerPathFacts['echo'];
@@ -167,8 +173,10 @@ export class PeerModes {
   }
 
   /** Reports whether packets without a tunnel are accepted from a peer. */
-  maySendDirectly({ announces }: Peer): boolean {
-    return announces !== undefined && this.#options.accepts();
+  maySendDirectly(peer: Peer): boolean {
+    const { previousPath = () => undefined, accepts } = this.#options;
+    const wasDirect = (['ipv4', 'ipv6'] as const).some((family) => previousPath(peer, family) !== undefined);
+    return (peer.announces !== undefined || wasDirect) && accepts();
   }
 
   #selectedFor(peer: Peer, { transport }: AcceptedPeer, families: readonly Family[]): ReadonlyMap<Family, PeerMode> {
@@ -178,9 +186,19 @@ export class PeerModes {
     return new Map(
       common.map((family) => [
         family,
-        this.#afterResize(selectPeerMode(settings, this.#factsOf(peer, family, transport)), stored.get(family)),
+        this.#afterResize(
+          this.#unlessUnread(selectPeerMode(settings, this.#factsOf(peer, family, transport)), peer, family),
+          stored.get(family),
+        ),
       ]),
     );
+  }
+
+  /** Returns the mode for now: what is not announced in an object from disk may be announced. */
+  #unlessUnread(selected: PeerMode, peer: Peer, family: Family): PeerMode {
+    if (selected.reason !== 'notAnnounced' && selected.reason !== 'announcing') return selected;
+    const path = this.#options.previousPath?.(peer, family);
+    return path ? { mode: 'direct', reason: 'previous', path } : selected;
   }
 
   /** Returns the mode for now: a peer that was reached without a tunnel stays so until packets of pods fit into it. */

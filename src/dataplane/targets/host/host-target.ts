@@ -14,19 +14,18 @@ import {
   deleteRoute,
   type Route as KernelRoute,
   listRoutesOffThread,
-  mainTable,
   type NewRoute,
   ourProtocol,
   replaceRoute,
 } from '../../../netlink/routing/routes.ts';
-import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
+import { addRule, deleteListedRule, deleteRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../../../netlink/socket.ts';
 import type { WantedRoute } from '../../desired/host-entries.ts';
-import { blackholeMetric, externalRouting, loopback } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
-import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
+import { addExclusiveRoutes } from './exclusive-routes.ts';
 import { changeGateway } from './gateway-link.ts';
-import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
+import { type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
+import { entryOfRule, ourRoutes, ourRules } from './kernel-entries.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
@@ -39,6 +38,11 @@ const noMac = parseMac('00:00:00:00:00:00');
 
 /** Errors of deletions that mean that the entry no longer exists: these count as success. */
 const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
+
+interface HostTargetOptions {
+  readonly namespace?: NetworkNamespace;
+  readonly beforeRoutes?: () => Promise<void>;
+}
 
 /**
  * Target for Seine's part of the node's network stack: the gateway interface, its addresses and permanent neighbours, and routes and rules
@@ -55,15 +59,18 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   /** Sockets for reading; each serves one call at a time. */
   readonly #looks: Turn<NetlinkSocket>;
   readonly #changes: Turn<NetlinkSocket>;
+  readonly #beforeRoutes: () => Promise<void>;
   /** Index of the gateway, until it turns out to be another interface. */
   #index: IfIndex | undefined;
 
   /**
    * @param gateway interface whose addresses and permanent neighbours all belong to Seine
-   * @param namespace of the interface; the caller's own if omitted
+   * @param options.namespace of the interface; the caller's own if omitted
+   * @param options.beforeRoutes waits until the switch is ready for a change of routes; absent if it does not use them
    */
-  constructor(gateway: string, namespace?: NetworkNamespace) {
+  constructor(gateway: string, { namespace, beforeRoutes = () => Promise.resolve() }: HostTargetOptions = {}) {
     this.#gateway = gateway;
+    this.#beforeRoutes = beforeRoutes;
     this.#looks = new Turn(NetlinkSocket.open(namespace && { namespace }));
     this.#changes = new Turn(NetlinkSocket.open(namespace && { namespace }));
   }
@@ -118,17 +125,31 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const entry of additions) if (entry.kind === 'link') await changeGateway(socket, entry.link);
     const { indexOf, missing } = await this.#indexesOf(socket, additions, index);
     const possible = missing.size === 0 ? additions : additions.filter((entry) => entry.kind !== 'route' || !missing.has(entry.route.dev));
-    for (const slice of slices(possible.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
+    const replaceable = possible.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry));
+    await this.#inParts(replaceable, async (part) => {
       const batch = new Batch();
-      for (const entry of slice) this.#put(batch, entry, index, indexOf);
+      for (const entry of part) this.#put(batch, entry, index, indexOf);
       if (batch.entries.length > 0) await socket.transactOffThread(batch);
-    }
-    const exclusive = possible.flatMap((entry) => (isExclusive(entry) ? [newRoute(entry.route, indexOf)] : []));
-    for (const slice of slices(exclusive)) await addExclusiveRoutes(socket, slice);
+    });
+    await this.#inParts(possible.filter(isExclusive), (part) =>
+      addExclusiveRoutes(
+        socket,
+        part.map(({ route }) => newRoute(route, indexOf)),
+      ),
+    );
     await addRules(socket, additions);
     // A removed route may be replaced by one over that interface.
     for (const dev of missing) throw new SeineError('UNAVAILABLE', `there is no interface ${dev} yet`);
-    for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
+    const others = removals.filter(({ kind }) => kind !== 'address');
+    await this.#inParts(others, (part) => this.#remove(socket, part, index));
+  }
+
+  /** Makes changes in their order, a few at a time. Routes of the two families are separate changes. */
+  async #inParts<T extends HostEntry>(entries: readonly T[], change: (part: readonly T[]) => Promise<void>): Promise<void> {
+    for (const group of byFamilyOfRoute(entries)) {
+      if (group[0]?.kind === 'route') await this.#beforeRoutes();
+      for (const slice of slices(group)) await change(slice);
+    }
   }
 
   /** Returns a function from the name of a route's interface to its index, and the names of those that do not exist. */
@@ -283,31 +304,6 @@ function isExclusive(entry: HostEntry): entry is RouteEntry {
   return entry.kind === 'route' && entry.route.exclusive === true;
 }
 
-function* ourRoutes(routes: readonly KernelRoute[], nameOf: (link: IfIndex | undefined) => string): Generator<HostEntry> {
-  for (const route of routes) {
-    if (isBlackhole(route)) {
-      const { destination, metric } = route;
-      yield { kind: 'route', route: { destination, kind: 'blackhole', dev: loopback, metric } };
-      continue;
-    }
-    const table = route.table === externalRouting.table ? { table: route.table } : {};
-    const found = { destination: route.destination, dev: nameOf(route.link), ...table };
-    const via = route.gateway ? { via: route.gateway } : {};
-    const src = route.source ? { src: route.source } : {};
-    const foreign = foreignOfRoute(route);
-    yield { kind: 'route', route: { ...found, ...via, ...src }, ...(foreign ? { foreign } : {}) };
-  }
-}
-
-function* ourRules(rules: readonly KernelRule[]): Generator<HostEntry> {
-  for (const rule of rules) if (rule.protocol === ourProtocol) yield entryOfRule(rule);
-}
-
-function entryOfRule({ family, priority, table, mark, unmodelled }: KernelRule): HostEntry {
-  const rule = { family, priority, table, ...(mark === undefined ? {} : { mark }) };
-  return { kind: 'rule', rule, ...(unmodelled ? { foreign: 'otherwise' } : {}) };
-}
-
 function ruleEntry(key: HostKey): HostEntry {
   return { kind: 'rule', rule: ruleOfKey(key), ...(key.endsWith('/otherwise') ? { foreign: 'otherwise' } : {}) };
 }
@@ -332,25 +328,6 @@ async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): P
   for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
 }
 
-/** Reports whether a route is one that drops packets for which every other route of Seine's is missing. */
-function isBlackhole({ kind, table, metric, mtu, source, unmodelled }: KernelRoute): boolean {
-  const isPlain = mtu === undefined && source === undefined && unmodelled.length === 0;
-  return kind === 'blackhole' && table === mainTable && metric === blackholeMetric && isPlain;
-}
-
-function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
-  const { table, metric, kind, mtu, nextHops, unmodelled } = route;
-  const inPlace = (table === mainTable || table === externalRouting.table) && metric === ordinaryMetric[route.destination.family];
-  const details = [
-    ...(kind === 'unicast' ? [] : [String(kind)]),
-    ...(mtu === undefined ? [] : [`mtu ${mtu}`]),
-    ...nextHops.map(() => 'nexthop'),
-    ...unmodelled.map((type) => `attribute ${type}`),
-  ].join(' ');
-  if (inPlace && details === '') return undefined;
-  return { ...(inPlace ? {} : { place: { table, metric } }), ...(details === '' ? {} : { details }) };
-}
-
 function routeEntry(key: HostKey, dev: string): HostEntry {
   const { destination, table, metric } = routeOfKey(key);
   if (table === undefined) return { kind: 'route', route: { destination, dev } };
@@ -369,6 +346,16 @@ function displaced(put: ReadonlyMap<HostKey, HostEntry>, addresses: readonly Add
     const wanted = put.get(keyOf(held));
     return wanted !== undefined && !sameHostEntry(held, wanted);
   });
+}
+
+/** Returns the entries in groups, in their order but for routes: those of each family are a group, in the place of the first route. */
+function byFamilyOfRoute<T extends HostEntry>(entries: readonly T[]): readonly (readonly T[])[] {
+  const first = entries.findIndex(({ kind }) => kind === 'route');
+  if (first < 0) return [entries];
+  const others = entries.filter(({ kind }) => kind !== 'route');
+  const ofFamily = (family: Family): readonly T[] =>
+    entries.filter((entry) => entry.kind === 'route' && entry.route.destination.family === family);
+  return [others.slice(0, first), ...families.map(ofFamily), others.slice(first)].filter((group) => group.length > 0);
 }
 
 function hasAddress(keys: Iterable<HostKey>): boolean {

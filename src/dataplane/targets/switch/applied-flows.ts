@@ -56,6 +56,6 @@ export class AppliedFlows {
 }
 
 /** Waits until all megaflows have been compared with the flows, like `ovs-appctl revalidator/wait`. */
-async function waitForRevalidators(runDir: string, signal: AbortSignal): Promise<void> {
+export async function waitForRevalidators(runDir: string, signal: AbortSignal): Promise<void> {
   await withDaemonControl(runDir, (session) => session.call({ method: 'revalidator/wait', params: [] }, () => undefined, signal), signal);
 }
