@@ -39,6 +39,10 @@ const waiting = [
   'seinectl',
   'foreign-firewall',
   'install-manifest',
+  'seinectl-check',
+  'trace-faults',
+  'history',
+  'what-if',
 ].map((name) => `test/e2e/${name}.test.ts`);
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';

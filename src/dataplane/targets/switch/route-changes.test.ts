@@ -11,6 +11,7 @@ function changesAt(whenCompared: () => Promise<void>) {
       return whenCompared();
     },
   });
+  clock.ms += 1_000;
   return { clock, changes };
 }
 
@@ -29,6 +30,13 @@ it('waits until megaflows are compared, if routes changed a moment ago', async (
   clock.ms += 1_000;
   await changes.next();
   expect(clock.asked).toBe(1);
+});
+
+it('waits after the start', async () => {
+  let asked = 0;
+  const changes = new RouteChanges({ runDir: '', now: () => 10_000, whenCompared: async () => void asked++ });
+  await changes.next();
+  expect(asked).toBe(1);
 });
 
 it('waits after a change of flows too', async () => {

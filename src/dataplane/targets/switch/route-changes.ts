@@ -25,10 +25,12 @@ interface RouteChangesOptions {
  */
 export class RouteChanges {
   readonly #options: RouteChangesOptions;
-  #changedMs = -Infinity;
+  /** An agent that starts has written to OVS, or soon does. */
+  #changedMs: number;
 
   constructor(options: RouteChangesOptions) {
     this.#options = options;
+    this.#changedMs = options.now();
   }
 
   /** Notifies that flows were changed. */
