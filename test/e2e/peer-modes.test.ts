@@ -25,10 +25,12 @@ const packetsWanted = Number(process.env['SEINE_TEST_MODE_PACKETS'] ?? '0');
 const changesTimeoutMs = 1_800_000;
 /** 500 datagrams and messages of each sender in each family: 1,000 datagrams per second of pods, and of nodes, in each direction. */
 const rates = { messages: 500, connects: 10 };
-/** The same through Services, each with one endpoint on another node. */
+/** A client whose SYN or its answer was lost sends it again after this time (ms). RFC 6298 section 2.1. */
+const synAgainMs = 1_000;
+/** As `rates`, through Services, each with one endpoint on another node. */
 const serviceRates = { messages: 50, connects: 5 };
 const nodePorts = { 1: 30_701, 3: 30_703 } as const;
-/** Packets that one stream may lose over four changes of a mode: fewer than in half a second. On a quiet host it is one in ten thousand, by a cause that is not known. */
+/** Packets that one stream may lose over four changes of a mode: fewer than in half a second. On a quiet host it is none. */
 const lostMax = 50;
 
 /** Nodes 1 and 3 are in one subnet, node 2 in another; a router is between the two. */
@@ -307,8 +309,10 @@ describe('nodes in hybrid mode', () => {
         const [all, broken] = [[...direct.streams, ...services.streams], direct.broken + services.broken];
         for (const each of [traffic, throughServices])
           for (const kind of ['udp', 'connect'] as const) console.log(lossTimes(each, kind, startMs).join('\n'));
-        console.log(`${changes.length} changes: ${all.map(({ name, sent, lost: none }) => `${name} lost ${none} of ${sent}`).join('; ')}`);
-        expect({ broken, lossy: all.filter((stream) => stream.lost > 0) }).toEqual({ broken: 0, lossy: [] });
+        const told = all.map(({ name, sent, lost: none, slowestMs }) => `${name} lost ${none} of ${sent}, slowest ${slowestMs} ms`);
+        console.log(`${changes.length} changes: ${told.join('; ')}`);
+        const hasLost = ({ kind, lost: none, slowestMs }: (typeof all)[number]) => none > 0 || (kind === 'connect' && slowestMs >= synAgainMs);
+        expect({ broken, lossy: all.filter(hasLost) }).toEqual({ broken: 0, lossy: [] });
       }
     });
 
