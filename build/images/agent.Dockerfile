@@ -1,6 +1,6 @@
 # The image of agent, plugin and seinectl. From the root of the checkout:
 #
-#     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.32.0 .
+#     podman build -f build/images/agent.Dockerfile -t seine.invalid/agent:0.33.0 .
 #
 # or by `npm run build:images`, which builds what a commit holds: twice the same, for one base and the same packages. So nothing stays in
 # a layer that tells when or where it was built: no logs, no caches.
