@@ -27,7 +27,7 @@ const changesTimeoutMs = 1_800_000;
 const rates = { messages: 500, connects: 10 };
 /** A client whose SYN or its answer was lost sends it again after this time (ms). RFC 6298 section 2.1. */
 const synAgainMs = 1_000;
-/** As `rates`, through Services, each with one endpoint on another node. */
+/** Rates of the same through Services, each with one endpoint on another node. */
 const serviceRates = { messages: 50, connects: 5 };
 const nodePorts = { 1: 30_701, 3: 30_703 } as const;
 /** Packets that one stream may lose over four changes of a mode: fewer than in half a second. On a quiet host it is none. */
@@ -309,9 +309,10 @@ describe('nodes in hybrid mode', () => {
         const [all, broken] = [[...direct.streams, ...services.streams], direct.broken + services.broken];
         for (const each of [traffic, throughServices])
           for (const kind of ['udp', 'connect'] as const) console.log(lossTimes(each, kind, startMs).join('\n'));
-        const told = all.map(({ name, sent, lost: none, slowestMs }) => `${name} lost ${none} of ${sent}, slowest ${slowestMs} ms`);
-        console.log(`${changes.length} changes: ${told.join('; ')}`);
-        const hasLost = ({ kind, lost: none, slowestMs }: (typeof all)[number]) => none > 0 || (kind === 'connect' && slowestMs >= synAgainMs);
+        const texts = all.map(({ name, sent, lost: none, slowestMs }) => `${name} lost ${none} of ${sent}, slowest ${slowestMs} ms`);
+        console.log(`${changes.length} changes: ${texts.join('; ')}`);
+        const hasLost = ({ kind, lost: none, slowestMs }: (typeof all)[number]) =>
+          none > 0 || (kind === 'connect' && slowestMs >= synAgainMs);
         expect({ broken, lossy: all.filter(hasLost) }).toEqual({ broken: 0, lossy: [] });
       }
     });
