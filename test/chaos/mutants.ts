@@ -88,8 +88,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'route-kept': {
     what: 'undesired routes, addresses and neighbours are not removed',
     file: 'dataplane/targets/host/host-target.ts',
-    from: 'for (const slice of slices(removals.filter((',
-    to: 'for (const slice of slices(removals.filter(() => false).filter((',
+    from: 'this.#inParts(others, ',
+    to: 'this.#inParts(others.slice(0, 0), ',
   },
   'mtu-left': {
     what: 'the MTU of a pod’s interface is not set again',
