@@ -258,7 +258,8 @@ it('starts and stops agents and Open vSwitch on request', async () => {
 it('continues with its pods after its daemon was killed', async () => {
   const before = (await status()).pods.find(({ name }) => name === 'web');
   process.kill(Number(readFileSync(join(dir, 'daemon.pid'), 'utf8').split(' ')[0]), 'SIGKILL');
-  expect(await up()).toMatchObject({ code: 0 });
+  const { code, stderr } = await up();
+  expect(code, stderr).toBe(0);
   await until('the pod to answer', async () =>
     (await lab('node', 'exec', 'node-1', '--', 'bash', '-c', `exec 3<>/dev/tcp/${before?.ips[0]}/80`)).code === 0 ? true : undefined,
   );

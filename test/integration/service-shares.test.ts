@@ -82,6 +82,8 @@ describe('real connections', () => {
 
 describe('a Service of 5,000 endpoints', () => {
   const size = 5_000;
+  /** Three are enough on a quiet host; on a busy one most datagrams of a round may be lost. */
+  const roundsMost = 100;
   /** One client has too few ports to reach all endpoints by one address: its endpoint depends on nothing else. */
   const externalIps = ['198.51.100.1', '198.51.100.2', '198.51.100.3', '198.51.100.4'];
   let bench: ShareBench;
@@ -92,7 +94,7 @@ describe('a Service of 5,000 endpoints', () => {
 
   it('sends clients to every one of them', async () => {
     const reached = new Set<string>();
-    for (let round = 0; round < 20 && reached.size < size; round++) {
+    for (let round = 0; round < roundsMost && reached.size < size; round++) {
       const ip = externalIps[round % externalIps.length] ?? '';
       await bench.open('udp', { ip, port: 80 }, 15_000, 16);
       for (const address of Object.keys(await bench.counts())) reached.add(address);
