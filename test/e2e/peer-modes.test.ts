@@ -228,6 +228,9 @@ describe('nodes in hybrid mode', () => {
     expect(Math.max(...counts.map((count) => count.lost)), summary(counts)).toBeLessThanOrEqual(lostMax);
   });
 
+  let services: Promise<Readonly<Record<1 | 3, readonly string[]>>> | undefined;
+  const clusterAddresses = () => (services ??= startServices());
+
   /** Services whose only endpoints are `web-1` and `web-3`: their cluster addresses, by the node of the endpoint. */
   async function startServices(): Promise<Readonly<Record<1 | 3, readonly string[]>>> {
     const nodes = [1, 3] as const;
@@ -291,7 +294,7 @@ describe('nodes in hybrid mode', () => {
     it(`lose none of ${packetsWanted} datagrams and no connection while all modes change`, { timeout: changesTimeoutMs }, async () => {
       for (const node of [1, 3]) await fixMtu(node);
       const traffic = await Traffic.start([lab.pod('web-1'), lab.pod('web-3')], routes(), rates);
-      const serviceWays = serviceRoutes(await startServices());
+      const serviceWays = serviceRoutes(await clusterAddresses());
       await untilServed(serviceWays);
       const throughServices = await Traffic.start([], serviceWays, serviceRates);
       const startMs = performance.now();
@@ -328,6 +331,21 @@ describe('nodes in hybrid mode', () => {
     return [`${time} ${count} of ${kind} lost, ${Math.round(fromMs - (last?.atMs ?? fromMs))} ms after ${last?.text ?? 'the start'}`];
   };
 
+  /** New connections of pods and processes of both nodes, straight and through Services: none fails. */
+  async function untilConnected(): Promise<void> {
+    const ways = [...routes(), ...serviceRoutes(await clusterAddresses())];
+    const traffic = await Traffic.start([lab.pod('web-1'), lab.pod('web-3')], ways, { messages: 5, connects: 5 });
+    const startMs = performance.now();
+    const connects = () => traffic.between('connect', startMs, performance.now(), Infinity);
+    await until(
+      () => connects().sent >= 5 * traffic.names.length,
+      60_000,
+      () => `${connects().sent} connections were tried`,
+    );
+    const { streams: all } = await traffic.stop();
+    expect(all.filter(({ kind, lost: none }) => kind === 'connect' && none > 0)).toEqual([]);
+  }
+
   it('return to the tunnel when the network drops packets with pods’ addresses', async () => {
     const device = transportInterface(lab.plan);
     // Replies to node 3's own echoes pass: otherwise it is chance which of the two nodes is the first to lose three.
@@ -340,6 +358,7 @@ describe('nodes in hybrid mode', () => {
     await untilTunnelled(1, 3);
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-3'));
     for (const family of families) expect(await deviceTo(3, 1, family)).toBe(device);
+    await untilConnected();
     await lab.exec(3, 'nft', 'delete', 'table', 'inet', 'probe');
   });
 });
