@@ -346,7 +346,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
   const recorded = recording.nodeState(hooks.events, () => nodeState);
   const noting = losses.follow(notingDrift(recorded, repairs, () => nodeState));
-  // The kernel data path changes the affected megaflow itself.
+  // Both are for the userspace data path: the kernel's changes the affected megaflow itself, and does not use OVS's copy of the routes.
   const events = stack.routeChanges ? forgettingMegaflows(noting, megaflows, stack.routeChanges) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {
     events,

@@ -1,14 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { clusterIps, createAll } from '../../lab/demo/workload.ts';
 import { transportInterface } from '../../lab/node/topology.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { addressing, type TrafficMode } from '../../lab/plan/plan.ts';
 import { ask } from '../../lab/probe/probe.ts';
 import { cidrOf, type Family, parseIp } from '../../src/base/net/ip.ts';
 import { type Route, servicePort, Traffic } from '../reliability/traffic.ts';
-import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
+import { protocols, ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 import { echo, type StreamCount, UdpStream } from '../support/udp-stream.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
@@ -36,12 +36,13 @@ const lostMax = 50;
 /** Nodes 1 and 3 are in one subnet, node 2 in another; a router is between the two. */
 describe('nodes in hybrid mode', () => {
   let lab: ConvergeLab;
+  let services: ServiceLab;
   const streams: UdpStream[] = [];
   const ends: (() => void)[] = [];
 
   beforeAll(async () => {
-    lab = await ConvergeLab.start(3, undefined, { mode: 'hybrid', subnets: 2 });
-    await lab.startPods();
+    services = await ServiceLab.start([], { mode: 'hybrid', subnets: 2 });
+    lab = services.lab;
     await untilDirect(1, 3);
     await untilDirect(3, 1);
     ends.push(setUrgency(process.pid, urgent));
@@ -54,7 +55,7 @@ describe('nodes in hybrid mode', () => {
   });
   afterAll(async () => {
     for (const end of ends.toReversed()) end();
-    await lab?.remove();
+    await services?.remove();
   });
 
   const ipOf = (pod: string, family: Family): string => lab.pod(pod).ips.find((ip) => parseIp(ip).family === family) ?? '';
@@ -228,38 +229,19 @@ describe('nodes in hybrid mode', () => {
     expect(Math.max(...counts.map((count) => count.lost)), summary(counts)).toBeLessThanOrEqual(lostMax);
   });
 
-  let services: Promise<Readonly<Record<1 | 3, readonly string[]>>> | undefined;
-  const clusterAddresses = () => (services ??= startServices());
+  let started: ReturnType<typeof startServices> | undefined;
+  const clusterAddresses = () => (started ??= startServices());
 
   /** Services whose only endpoints are `web-1` and `web-3`: their cluster addresses, by the node of the endpoint. */
   async function startServices(): Promise<Readonly<Record<1 | 3, readonly string[]>>> {
-    const nodes = [1, 3] as const;
-    const wait = AbortSignal.timeout(20_000);
-    for (const node of nodes) {
-      const name = `web-${node}`;
-      const ports = (['TCP', 'UDP'] as const).map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, protocol }));
-      const spec = {
-        type: 'NodePort',
-        ipFamilyPolicy: 'RequireDualStack',
-        ports: ports.map((port) => ({ ...port, nodePort: nodePorts[node] })),
-      };
-      const service = { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
-      const slices = families.map((family) => ({
-        apiVersion: 'discovery.k8s.io/v1',
-        kind: 'EndpointSlice',
-        metadata: { name: `${name}-${family}`, labels: { 'kubernetes.io/service-name': name } },
-        addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
-        ports,
-        endpoints: [{ addresses: [ipOf(name, family)], nodeName: lab.node(node).name, conditions: { ready: true } }],
-      }));
-      const collection = '/apis/discovery.k8s.io/v1/namespaces/demo/endpointslices';
-      await createAll(
-        lab.api,
-        [{ collection: '/api/v1/namespaces/demo/services', object: service }, ...slices.map((object) => ({ collection, object }))],
-        wait,
-      );
-    }
-    return { 1: await clusterIps(lab.api, 'web-1', wait, 'demo'), 3: await clusterIps(lab.api, 'web-3', wait, 'demo') };
+    const start = async (node: 1 | 3): Promise<readonly string[]> => {
+      const pod = `web-${node}`;
+      const ports = protocols.map((name) => ({ name, port: servicePort, protocol: name.toUpperCase(), nodePort: nodePorts[node] }));
+      const { spec } = await services.service(pod, { type: 'NodePort', ports });
+      await services.endpoints(pod, [{ pod }], { port: servicePort });
+      return spec.clusterIPs ?? [];
+    };
+    return { 1: await start(1), 3: await start(3) };
   }
 
   /** Paths from each of the nodes 1 and 3 to the Service of the other: of pods, of the node's processes, and of clients outside the cluster. */
@@ -308,8 +290,8 @@ describe('nodes in hybrid mode', () => {
           console.log(`${changes.length} changes, ${datagrams()} datagrams`);
         }
       } finally {
-        const [direct, services] = [await traffic.stop(), await throughServices.stop()];
-        const [all, broken] = [[...direct.streams, ...services.streams], direct.broken + services.broken];
+        const counts = [await traffic.stop(), await throughServices.stop()];
+        const [all, broken] = [counts.flatMap(({ streams: each }) => each), counts.reduce((sum, each) => sum + each.broken, 0)];
         for (const each of [traffic, throughServices])
           for (const kind of ['udp', 'connect'] as const) console.log(lossTimes(each, kind, startMs).join('\n'));
         const texts = all.map(({ name, sent, lost: none, slowestMs }) => `${name} lost ${none} of ${sent}, slowest ${slowestMs} ms`);

@@ -54,7 +54,7 @@ export interface PeerPathSelection {
   readonly settle: () => void;
   /** MTU of pods before a peer is reached through the tunnel. */
   readonly resize: TunnelResize;
-  /** Forgets the paths of a previous agent: this one has results of its own. */
+  /** Forgets the paths of a previous agent, if Node objects are read: this one has results of its own. */
   readonly forgetInherited: () => void;
 }
 
@@ -82,7 +82,9 @@ export function openPeerPaths(parts: PeerPathParts): PeerPathSelection {
       resize.want(encapMode !== 'noEncap' || modes.usesTunnel());
     },
     resize,
-    forgetInherited: () => inherited.clear(),
+    forgetInherited: () => {
+      if (nodes.synced) inherited.clear(); // until then they are the paths to peers whose announcements are not read
+    },
   };
 }
 

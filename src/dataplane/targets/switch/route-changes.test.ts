@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest';
 import { RouteChanges } from './route-changes.ts';
 
-function changesAt(whenCompared: () => Promise<void>) {
+function changesAt(whenCompared: (signal: AbortSignal) => Promise<void>) {
   const clock = { ms: 10_000, asked: 0 };
   const changes = new RouteChanges({
     runDir: '',
     now: () => clock.ms,
-    whenCompared: () => {
+    whenCompared: (signal) => {
       clock.asked++;
-      return whenCompared();
+      return whenCompared(signal);
     },
   });
   clock.ms += 1_000;
@@ -48,6 +48,15 @@ it('waits after a change of flows too', async () => {
 
 it('does not wait for a daemon that does not answer', async () => {
   const { clock, changes } = changesAt(() => Promise.reject(new Error('connect ENOENT')));
+  await changes.next();
+  await changes.next();
+  expect(clock.asked).toBe(1);
+});
+
+it('does not wait longer than a second for one that hangs', async () => {
+  const { clock, changes } = changesAt(
+    (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  );
   await changes.next();
   await changes.next();
   expect(clock.asked).toBe(1);
